@@ -1,0 +1,118 @@
+"""Approvals bound to content: what was answered, for exactly which bytes, and when that answer ends (A1-A4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skillquay.core.changes import ManifestChange, compare
+from skillquay.core.entries import Manifest
+from skillquay.errors import VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skillquay.core.entries import Dynamic, SkillEntry
+    from skillquay.core.identity import SkillId
+
+__all__ = ["Answer", "Approval", "Approvals", "Grant", "Revocation", "fingerprint"]
+
+
+class Grant(StrEnum):
+    """What an answer is about. Each is asked for and bound on its own; none implies another (A1, O5)."""
+
+    LOAD = "load"
+    EXECUTE = "execute"
+    TOOLS = "tools"
+
+
+class Answer(StrEnum):
+    """What the person said. Both last until the skill's content changes."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+def fingerprint(manifest: Manifest) -> str:
+    """One value for the whole set of (uri, digest): equal exactly when every file is the same (A1)."""
+    digest = sha256()
+    for uri, file_digest in manifest.pairs:
+        encoded = uri.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b%b" % (len(encoded), encoded, file_digest.encode()))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """An answer to one question about one skill, bound to the files it had at that moment."""
+
+    skill: SkillId
+    grant: Grant
+    answer: Answer
+    pairs: tuple[tuple[str, str], ...]
+    fingerprint: str
+
+    @classmethod
+    def of(cls, skill: SkillId, entry: SkillEntry, *, grant: Grant, answer: Answer) -> Approval:
+        """Bind an answer to this entry. A dynamic skill has nothing to bind to: that is refused (A3)."""
+        if not isinstance(entry.resources, Manifest):
+            raise VerificationError(
+                f"{skill} is dynamic: an answer about it holds once and cannot be kept.", uri=entry.uri, rule="A3"
+            )
+        if entry.uri != skill.uri:
+            raise VerificationError(f"{entry.uri} is not {skill}.", uri=entry.uri, rule="A1")
+        manifest = entry.resources
+        return cls(skill=skill, grant=grant, answer=answer, pairs=manifest.pairs, fingerprint=fingerprint(manifest))
+
+    def covers(self, resources: Manifest | Dynamic) -> bool:
+        """True when the files are those the answer was about, every one."""
+        return isinstance(resources, Manifest) and resources.pairs == self.pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revocation:
+    """An answer that ended because the skill changed, and what changed."""
+
+    approval: Approval
+    change: ManifestChange
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """All standing answers. Every change makes a new value, so that a store can save it before anyone acts on it."""
+
+    standing: Mapping[tuple[SkillId, Grant], Approval] = field(default_factory=lambda: MappingProxyType({}))
+
+    def find(self, skill: SkillId, grant: Grant = Grant.LOAD) -> Approval | None:
+        """The standing answer about this skill, if there is one."""
+        return self.standing.get((skill, grant))
+
+    def record(self, approval: Approval) -> Approvals:
+        """With this answer in place of an earlier one to the same question."""
+        return self._with({**self.standing, (approval.skill, approval.grant): approval})
+
+    def forget(self, skill: SkillId) -> Approvals:
+        """Without any answer about this skill: the user took them back."""
+        return self._with({key: value for key, value in self.standing.items() if key[0] != skill})
+
+    def observe(self, skill: SkillId, entry: SkillEntry) -> tuple[Approvals, tuple[Revocation, ...]]:
+        """An entry was seen. Every answer about other content ends for good: A, B, A revives nothing (A2)."""
+        ended = tuple(
+            Revocation(approval=approval, change=compare(approval.pairs, entry.resources))
+            for approval in self._about(skill)
+            if not approval.covers(entry.resources)
+        )
+        if not ended:
+            return self, ()
+        gone = {(revocation.approval.skill, revocation.approval.grant) for revocation in ended}
+        return self._with({key: value for key, value in self.standing.items() if key not in gone}), ended
+
+    def _about(self, skill: SkillId) -> Iterator[Approval]:
+        return (approval for grant in Grant if (approval := self.standing.get((skill, grant))))
+
+    @staticmethod
+    def _with(standing: dict[tuple[SkillId, Grant], Approval]) -> Approvals:
+        return Approvals(MappingProxyType(standing))

@@ -1,0 +1,41 @@
+"""What moved between two manifests of one skill, for the person who is asked again (A2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skillquay.core.entries import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillquay.core.entries import Dynamic
+
+__all__ = ["ManifestChange", "compare"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestChange:
+    """The URIs that were added, removed or rewritten; `became_dynamic` when there is no list of files any more."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    became_dynamic: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.rewritten or self.became_dynamic)
+
+
+def compare(before: Iterable[tuple[str, str]], now: Manifest | Dynamic) -> ManifestChange:
+    """The change from the (uri, digest) pairs once approved to the files published now."""
+    old = dict(before)
+    if not isinstance(now, Manifest):
+        return ManifestChange(removed=tuple(sorted(old)), became_dynamic=True)
+    new = dict(now.pairs)
+    return ManifestChange(
+        added=tuple(sorted(new.keys() - old.keys())),
+        removed=tuple(sorted(old.keys() - new.keys())),
+        rewritten=tuple(sorted(uri for uri in old.keys() & new.keys() if old[uri] != new[uri])),
+    )

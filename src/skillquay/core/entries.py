@@ -1,0 +1,276 @@
+"""Entries of `skills/list` and `skills/get`: parsed one by one, refused one by one, unknown fields kept (E1-E7, U2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from skillquay.core.digests import Digest
+from skillquay.core.fields import field_findings
+from skillquay.core.findings import Level
+from skillquay.core.hidden import shorten
+from skillquay.core.uris import SkillUri
+from skillquay.errors import EntryError, UriError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "DYNAMIC",
+    "LIMITS",
+    "Dynamic",
+    "FileRecord",
+    "Limits",
+    "Manifest",
+    "Refused",
+    "SkillEntry",
+    "parse_entries",
+    "parse_entry",
+]
+
+Dynamic: TypeAlias = Literal["dynamic"]
+DYNAMIC: Final[Dynamic] = "dynamic"
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_LARGEST_EXACT = 2**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one skill may hold, `SKILL.md` included (E4)."""
+
+    files: int
+    size: int
+
+    def problem(self, files: int, size: int) -> str | None:
+        """Why a skill of so many files and bytes is over a limit; None when it is within both."""
+        if files > self.files:
+            return f"the skill has {files:,} files; at most {self.files:,} are allowed"
+        if size > self.size:
+            return f"the skill has {size:,} bytes; at most {self.size:,} are allowed"
+        return None
+
+
+LIMITS: Final = Limits(files=512, size=16 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """One file of a skill: where it is read, what its bytes hash to, how many they are."""
+
+    uri: SkillUri
+    digest: Digest
+    size: int
+    extra: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+
+    def to_json(self) -> dict[str, object]:
+        """The record as it travels."""
+        return {**self.extra, "uri": str(self.uri), "digest": str(self.digest), "size": self.size}
+
+
+class Manifest:
+    """Every file of a skill, each once, in listed order. Files are found by place, however a URI is spelled."""
+
+    __slots__ = ("_by_key", "files", "size")
+
+    def __init__(self, files: Iterable[FileRecord]) -> None:
+        self.files = tuple(files)
+        self.size = sum(file.size for file in self.files)
+        self._by_key: dict[tuple[str, ...], FileRecord] | None = None
+
+    def find(self, uri: SkillUri) -> FileRecord | None:
+        """The record of the file at this URI, or None when it is not listed."""
+        if self._by_key is None:
+            self._by_key = {file.uri.key: file for file in self.files}
+        return self._by_key.get(uri.key)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The (uri, digest) pairs that an approval binds to, in a fixed order (A1)."""
+        return tuple(sorted((str(file.uri), str(file.digest)) for file in self.files))
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __eq__(self, other: object) -> bool:
+        return self.files == other.files if isinstance(other, Manifest) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Manifest({len(self.files)} files, {self.size} bytes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEntry:
+    """One skill as its server publishes it: `uri`, `frontmatter`, `resources`, and whatever else was there (E1)."""
+
+    uri: SkillUri
+    frontmatter: Mapping[str, object]
+    resources: Manifest | Dynamic
+    extra: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def name(self) -> str:
+        """The skill's name: a label, never an identifier (N2)."""
+        return str(self.frontmatter["name"])
+
+    @property
+    def description(self) -> str:
+        """What the author says the skill is for."""
+        return str(self.frontmatter["description"])
+
+    @property
+    def root(self) -> SkillUri:
+        """The skill's directory."""
+        return self.uri.root
+
+    def to_json(self) -> dict[str, object]:
+        """The entry as it travels, unknown fields included."""
+        resources: object = DYNAMIC
+        if isinstance(self.resources, Manifest):
+            resources = [file.to_json() for file in self.resources.files]
+        return {
+            **self.extra,
+            "uri": str(self.uri),
+            "frontmatter": dict(self.frontmatter),
+            "resources": resources,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """An entry that was not accepted, and why. `uri` is shown text, never a URI to use."""
+
+    index: int
+    uri: str
+    reason: str
+    rule: str
+    field: str
+
+
+def parse_entries(raw: Sequence[object], *, limits: Limits = LIMITS) -> tuple[list[SkillEntry], list[Refused]]:
+    """Accept or refuse each entry of a listing alone: one bad entry never loses the others (E5)."""
+    accepted: list[SkillEntry] = []
+    refused: list[Refused] = []
+    seen: set[tuple[str, ...]] = set()
+    for index, item in enumerate(raw):
+        try:
+            entry = parse_entry(item, limits=limits)
+            if entry.uri.key in seen:
+                raise EntryError("this URI was listed before in the same listing.", field="uri", rule="E5")
+        except EntryError as error:
+            uri = item.get("uri") if isinstance(item, Mapping) else None
+            shown = shorten(uri) if isinstance(uri, str) else "(no uri)"
+            refused.append(Refused(index=index, uri=shown, reason=error.message, rule=error.rule, field=error.field))
+        else:
+            seen.add(entry.uri.key)
+            accepted.append(entry)
+    return accepted, refused
+
+
+def parse_entry(raw: object, *, limits: Limits = LIMITS) -> SkillEntry:
+    """An entry from outside, checked whole: its URI, its frontmatter, its manifest and the limits."""
+    if not isinstance(raw, Mapping):
+        raise EntryError(f"an entry is an object, not {_kind(raw)}.", field="(entry)", rule="E1")
+    uri = _uri(raw.get("uri"), "uri")
+    if not uri.is_skill:
+        raise EntryError(f'"{shorten(uri)}" does not end in /SKILL.md inside a directory.', field="uri", rule="U1")
+    frontmatter = _frontmatter(raw.get("frontmatter"), uri)
+    resources = raw.get("resources")
+    if resources is None and "resources" not in raw:
+        raise EntryError('is missing; it is an array of files or "dynamic".', field="resources", rule="E2")
+    if resources != DYNAMIC and not isinstance(resources, list):
+        raise EntryError(f'is {_kind(resources)}, not an array or "dynamic".', field="resources", rule="E2")
+    return SkillEntry(
+        uri=uri,
+        frontmatter=frontmatter,
+        resources=_manifest(resources, uri, limits) if isinstance(resources, list) else DYNAMIC,
+        extra=_others(raw, {"uri", "frontmatter", "resources"}),
+    )
+
+
+def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
+    if not isinstance(raw, Mapping):
+        raise EntryError(f"is {_kind(raw)}, not an object.", field="frontmatter", rule="E1")
+    for finding in field_findings(raw):
+        if finding.level is Level.ERROR:
+            raise EntryError(finding.message, field=f"frontmatter.{finding.kind}", rule=finding.rule)
+    segment = uri.segments[-2]
+    if segment != raw["name"]:
+        raise EntryError(
+            f'the name "{raw["name"]}" is not the last segment "{shorten(segment)}" of the skill\'s path.',
+            field="frontmatter.name",
+            rule="U2",
+        )
+    return MappingProxyType(dict(raw))
+
+
+def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:
+    if problem := limits.problem(len(raw), 0):
+        raise EntryError(f"{problem}.", field="resources", rule="E4")
+    root, key = uri.root, uri.key
+    records: list[FileRecord] = []
+    seen: set[tuple[str, ...]] = set()
+    for index, item in enumerate(raw):
+        place = f"resources[{index}]"
+        record = _record(item, place)
+        record_key = record.uri.key
+        if record_key in seen:
+            raise EntryError(f'"{shorten(record.uri)}" is listed more than once.', field=f"{place}.uri", rule="E2")
+        if not root.contains(record.uri):
+            raise EntryError(f'"{shorten(record.uri)}" is outside "{shorten(root)}".', field=f"{place}.uri", rule="E2")
+        seen.add(record_key)
+        records.append(record)
+    if key not in seen:
+        raise EntryError("the skill's own SKILL.md is not listed.", field="resources", rule="E2")
+    for record in records:
+        folded = record.uri.key
+        if any(folded[:length] in seen for length in range(len(key), len(folded))):
+            raise EntryError(
+                f'"{shorten(record.uri)}" lies inside something listed as a file.', field="resources", rule="E2"
+            )
+    manifest = Manifest(records)
+    if problem := limits.problem(len(manifest), manifest.size):
+        raise EntryError(f"{problem}.", field="resources", rule="E4")
+    return manifest
+
+
+def _record(raw: object, place: str) -> FileRecord:
+    if not isinstance(raw, Mapping):
+        raise EntryError(f"is {_kind(raw)}, not an object.", field=place, rule="E2")
+    try:
+        digest = Digest(raw.get("digest"))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise EntryError(f"{error}.", field=f"{place}.digest", rule="E3") from None
+    size = raw.get("size")
+    if isinstance(size, float) and size.is_integer() and abs(size) <= _LARGEST_EXACT:
+        size = int(size)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise EntryError("is not a whole number of bytes.", field=f"{place}.size", rule="E3")
+    return FileRecord(
+        uri=_uri(raw.get("uri"), f"{place}.uri"),
+        digest=digest,
+        size=size,
+        extra=_others(raw, {"uri", "digest", "size"}),
+    )
+
+
+def _uri(raw: object, place: str) -> SkillUri:
+    if not isinstance(raw, str):
+        raise EntryError(f"is {_kind(raw)}, not a string.", field=place, rule="E1")
+    try:
+        return SkillUri(raw)
+    except UriError as error:
+        raise EntryError(error.message, field=place, rule=error.rule) from None
+
+
+def _others(raw: Mapping[str, object], known: set[str]) -> Mapping[str, object]:
+    others = {key: value for key, value in raw.items() if key not in known}
+    return MappingProxyType(others) if others else _NOTHING
+
+
+def _kind(value: object) -> str:
+    return "missing" if value is None else f"of type {type(value).__name__}"

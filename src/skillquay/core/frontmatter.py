@@ -1,0 +1,208 @@
+"""`SKILL.md` bytes to frontmatter: the exact cut, the strict reading, and the comparison of readings (F1, F4, V2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skillquay.core.hidden import shorten
+from skillquay.core.yaml_json import Moment, as_text, read_mapping, yaml_1_1
+from skillquay.errors import FrontmatterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from skillquay.core.yaml_json import JsonValue
+
+__all__ = ["MAX_FRONTMATTER", "Cut", "Difference", "Frontmatter", "cut", "differences", "parse_frontmatter"]
+
+MAX_FRONTMATTER = 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_OPEN = re.compile(rb"---[ \t]*\r?\n")
+_CLOSE = re.compile(rb"^---[ \t]*(?:\r?\n|\r?\Z)", re.MULTILINE)
+# YAML 1.1 ends a line at these, YAML 1.2 does not: one file, two meanings.
+_DISPUTED_BREAK = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Where the YAML and the body lie in the bytes of a `SKILL.md`. The newline before the closing line is YAML's."""
+
+    yaml: bytes
+    yaml_start: int
+    body_start: int
+
+    FIRST_LINE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontmatter:
+    """Every field the author wrote, under the one YAML→JSON rule, with the line each stands on."""
+
+    fields: Mapping[str, JsonValue]
+    lines: Mapping[str, int]
+    body_start: int
+
+    @property
+    def name(self) -> str:
+        """The `name` field; empty where it is missing or not a string."""
+        name = self.fields.get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def description(self) -> str:
+        """The `description` field; empty where it is missing or not a string."""
+        description = self.fields.get("description")
+        return description if isinstance(description, str) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A field whose value in `SKILL.md` is not the one in the entry, each shown as short text."""
+
+    field: str
+    expected: str
+    found: str
+
+
+def cut(data: bytes) -> Cut:
+    """Find the frontmatter: from a first line `---` to the next line `---`. One byte order mark may come before."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FrontmatterError(
+            f"SKILL.md is not UTF-8 text: byte 0x{data[error.start]:02x}.", line=line, fix="Save the file as UTF-8."
+        ) from None
+    opening = _OPEN.match(data, len(_BOM) if data.startswith(_BOM) else 0)
+    if opening is None:
+        raise FrontmatterError(
+            "SKILL.md does not begin with YAML frontmatter.",
+            line=1,
+            fix='Begin the file with a line "---", the fields name and description, and another line "---".',
+        )
+    closing = _CLOSE.search(data, opening.end())
+    if closing is None:
+        raise FrontmatterError(
+            'The frontmatter has no closing line "---".', line=1, fix='Put a line "---" after the last field.'
+        )
+    yaml = data[opening.end() : closing.start()]
+    if len(yaml) > MAX_FRONTMATTER:
+        raise FrontmatterError(
+            f"The frontmatter has {len(yaml):,} bytes; at most {MAX_FRONTMATTER:,} are read.",
+            line=1,
+            rule="F4",
+            fix="Move text from the frontmatter into the body or another file.",
+        )
+    return Cut(yaml=yaml, yaml_start=opening.end(), body_start=closing.end())
+
+
+def parse_frontmatter(data: bytes) -> Frontmatter:
+    """The frontmatter of a `SKILL.md`, read strictly: what skillquay publishes and what it verifies against."""
+    part = cut(data)
+    _refuse_disputed_breaks(part)
+    read = read_mapping(part.yaml, first_line=Cut.FIRST_LINE)
+    return Frontmatter(
+        fields=MappingProxyType(read.fields), lines=MappingProxyType(read.lines), body_start=part.body_start
+    )
+
+
+def _refuse_disputed_breaks(part: Cut) -> None:
+    if disputed := _DISPUTED_BREAK.search(part.yaml):
+        code = ord(disputed[0].decode("utf-8"))
+        raise FrontmatterError(
+            f"The frontmatter holds U+{code:04X}, which some readers take for the end of a line.",
+            line=Cut.FIRST_LINE + part.yaml.count(b"\n", 0, disputed.start()),
+            rule="F4",
+            fix=f'Remove it, or write it as "\\u{code:04x}" in a double-quoted value.',
+        )
+
+
+def differences(expected: Mapping[str, object], data: bytes) -> tuple[Difference, ...]:
+    """Where the frontmatter in these bytes differs from an entry's `frontmatter` (V2); empty when it does not.
+
+    Servers in other languages type YAML scalars differently. An entry that as a whole equals one standard reading of
+    these very bytes is no difference: YAML 1.2 core, YAML 1.1 with ISO or with RFC 3339 dates, all strings. A mixture
+    of readings is one. The reasons are in docs/decisions/0002-frontmatter-comparison.md.
+    """
+    found = parse_frontmatter(data).fields
+    against_core = tuple(_compare(expected, found, Moment.is_written_as_iso))
+    if not against_core:
+        return ()
+    yaml = cut(data).yaml
+    for resolve, written in _OTHER_READINGS:
+        try:
+            reading = read_mapping(yaml, resolve).fields
+        except FrontmatterError:
+            continue  # this reading cannot put these bytes into JSON, so no server published it
+        if next(_compare(expected, reading, written), None) is None:
+            return ()
+    return against_core
+
+
+_OTHER_READINGS: tuple[tuple[Callable[[str], object], Callable[[Moment, str], bool]], ...] = (
+    (yaml_1_1, Moment.is_written_as_iso),
+    (yaml_1_1, Moment.is_written_as_rfc3339),
+    (as_text, Moment.is_written_as_iso),
+)
+
+
+def _compare(expected: object, found: object, written: Callable[[Moment, str], bool]) -> Iterator[Difference]:
+    """Depth is bounded by the YAML side: below a scalar or beyond its nesting there is nothing left to compare."""
+    pending: list[tuple[str, object, object]] = [("", expected, found)]
+    while pending:
+        path, left, right = pending.pop()
+        if isinstance(left, _MAPPINGS) and isinstance(right, _MAPPINGS):
+            for key in dict.fromkeys((*left, *right)):
+                inner = f"{path}.{key}" if path else str(key)
+                if key in left and key in right:
+                    pending.append((inner, left[key], right[key]))
+                else:
+                    yield _difference(inner, left.get(key, _ABSENT), right.get(key, _ABSENT))
+        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            pending.extend(
+                (f"{path}[{index}]", one, two) for index, (one, two) in enumerate(zip(left, right, strict=True))
+            )
+        elif not _same_scalar(left, right, written):
+            yield _difference(path, left, right)
+
+
+_MAPPINGS = (dict, MappingProxyType)
+_ABSENT = object()
+
+
+def _same_scalar(left: object, right: object, written: Callable[[Moment, str], bool]) -> bool:
+    if isinstance(right, Moment):
+        return isinstance(left, str) and written(right, left)
+    if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left == right or _as_double(left) == _as_double(right)
+    return isinstance(left, str) and isinstance(right, str) and left == right
+
+
+def _as_double(number: float) -> float | None:
+    """JSON numbers travel as IEEE doubles through many languages; two that become one double are one number."""
+    try:
+        return float(number)
+    except OverflowError:
+        return None
+
+
+def _difference(field: str, expected: object, found: object) -> Difference:
+    return Difference(field=shorten(field), expected=_show(expected), found=_show(found))
+
+
+def _show(value: object) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    if isinstance(value, Moment):
+        return value.value.isoformat()
+    if isinstance(value, str):
+        return f'"{shorten(value)}"'
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return f"a mapping of {len(value)}" if isinstance(value, _MAPPINGS) else shorten(repr(value))

@@ -1,0 +1,76 @@
+"""Who a skill is: the server as the host names it, and the URI on that server; never one of the two alone (N1)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from skillquay.core.hidden import shorten, visible
+from skillquay.errors import LabelError
+
+if TYPE_CHECKING:
+    from skillquay.core.uris import SkillUri
+
+__all__ = ["MAX_LABEL", "ServerLabel", "SkillId"]
+
+MAX_LABEL = 64
+_FILE_NAME_SAFE = re.compile(r"[^a-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ServerLabel:
+    """A server as this host calls it, tied to the configuration that says so (`scope`, such as a file's path).
+
+    The same label in another workspace is another server. What a server says of its own name never comes in here.
+    """
+
+    label: str
+    scope: str
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.label) <= MAX_LABEL:
+            raise LabelError(f'The server label "{shorten(self.label)}" must have 1 to {MAX_LABEL} characters.')
+        if visible(self.label) != self.label or self.label != self.label.strip():
+            raise LabelError(f'The server label "{shorten(self.label)}" has hidden characters or outer spaces in it.')
+
+    @property
+    def directory(self) -> str:
+        """A file name from which the label can be read, and which no other label or scope shares (K2).
+
+        Bytes other than a-z, 0-9, `_` and `-` are written as `=hh`, so that names which a file system would fold
+        together stay apart.
+        """
+        scope = sha256(self.scope.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        readable = "".join(
+            character
+            if not _FILE_NAME_SAFE.match(character)
+            else "".join(f"={byte:02x}" for byte in character.encode())
+            for character in self.label
+        )
+        if len(readable) > 180:
+            readable = f"{readable[:120]}={sha256(self.label.encode()).hexdigest()[:32]}"
+        return f"{readable}@{scope}"
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class SkillId:
+    """The identity of a served skill, everywhere: registry, approvals, cache, tools, paths."""
+
+    server: ServerLabel
+    uri: SkillUri
+
+    def cache_path(self, file: SkillUri) -> tuple[str, ...]:
+        """Path segments for one file of this skill: the server can be told from the first, nothing collides (K2)."""
+        return (self.server.directory, _hashed(self.uri), _hashed(file))
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.uri}"
+
+
+def _hashed(uri: SkillUri) -> str:
+    return sha256(str(uri).encode()).hexdigest()

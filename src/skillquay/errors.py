@@ -1,0 +1,116 @@
+"""The errors of skillquay, grouped by who can put the matter right.
+
+    SkillquayError
+    ├── AuthorError              the skill's author
+    │   └── FrontmatterError         SKILL.md cannot be read as a skill
+    ├── ServerError              the server that published it
+    │   ├── EntryError               a listing entry is not valid
+    │   └── VerificationError        content is not what the entry describes
+    │       ├── UnlistedFileError
+    │       ├── SizeMismatchError
+    │       ├── DigestMismatchError
+    │       └── FrontmatterMismatchError
+    ├── UriError                 whoever wrote the URI
+    ├── CursorError              the client that sent the cursor
+    └── LabelError               the person who named the server
+
+Every message is a sentence that names the thing, what was expected, what was found, and what to do next. Text that
+came from outside is shown through `visible`, so that no message can carry control or hidden characters.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AuthorError",
+    "CursorError",
+    "DigestMismatchError",
+    "EntryError",
+    "FrontmatterError",
+    "FrontmatterMismatchError",
+    "LabelError",
+    "ServerError",
+    "SizeMismatchError",
+    "SkillquayError",
+    "UnlistedFileError",
+    "UriError",
+    "VerificationError",
+]
+
+
+class SkillquayError(Exception):
+    """Any failure that skillquay reports on purpose; `rule` is the id of the rule that was broken."""
+
+    def __init__(self, message: str, *, rule: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.rule = rule
+
+
+class AuthorError(SkillquayError):
+    """The skill's author can put this right."""
+
+
+class FrontmatterError(AuthorError):
+    """`SKILL.md` cannot be read as a skill; `line` counts from the file's first line."""
+
+    def __init__(self, message: str, *, line: int, rule: str = "F1", fix: str | None = None) -> None:
+        super().__init__(message, rule=rule)
+        self.line = line
+        self.fix = fix
+
+
+class ServerError(SkillquayError):
+    """The server that published the skill can put this right."""
+
+
+class EntryError(ServerError):
+    """A listing entry is not valid; `field` says where, as in `resources[3].digest`."""
+
+    def __init__(self, message: str, *, field: str, rule: str) -> None:
+        super().__init__(f"{field}: {message}", rule=rule)
+        self.field = field
+
+
+class VerificationError(ServerError):
+    """Content is not what the held entry describes. The bytes must be dropped."""
+
+    def __init__(self, message: str, *, uri: str, rule: str = "V1") -> None:
+        super().__init__(message, rule=rule)
+        self.uri = uri
+
+
+class UnlistedFileError(VerificationError):
+    """The file is not in the held entry."""
+
+
+class SizeMismatchError(VerificationError):
+    """The file is longer or shorter than its record says."""
+
+
+class DigestMismatchError(VerificationError):
+    """The file's bytes are not the recorded ones."""
+
+
+class FrontmatterMismatchError(VerificationError):
+    """The frontmatter in `SKILL.md` is not the one the entry showed to the user."""
+
+
+class UriError(SkillquayError):
+    """A URI cannot name a skill or one of its files."""
+
+    def __init__(self, message: str, *, rule: str = "U3") -> None:
+        super().__init__(message, rule=rule)
+
+
+class CursorError(SkillquayError):
+    """A cursor was not made by this listing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, rule="L1")
+
+
+class LabelError(SkillquayError):
+    """A server's label cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, rule="N1")
