@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from skillquay.core.entries import LIMITS, Manifest
+from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import SkillUri, reference_paths
-from skillquay.core.verification import UnverifiedSkill, VerifiedSkill, verify_file
-from skillquay.errors import SizeMismatchError, UnlistedFileError
+from skillquay.core.verification import UnverifiedSkill, VerifiedSkill, accept_dynamic_file, verify_file
+from skillquay.errors import UnlistedFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from skillquay.core.entries import SkillEntry
     from skillquay.core.identity import ServerLabel, SkillId
-    from skillquay.core.verification import VerifiedFile
+    from skillquay.core.verification import UnverifiedFile, VerifiedFile
 
 __all__ = ["ActingSkill", "Child", "Windows"]
 
@@ -33,21 +33,32 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingSkill:
-    """A skill in use, with the entry it was loaded from. Opened only with a skill that went through verification."""
+    """A skill in use, with the entry it was loaded from. Opened only with a skill that went through verification.
+
+    `bytes_read` is what a dynamic skill sent beyond its `SKILL.md`.
+    """
 
     skill: SkillId
     loaded: VerifiedSkill | UnverifiedSkill
     bytes_read: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loaded, VerifiedSkill | UnverifiedSkill) or self.loaded.entry.uri != self.skill.uri:
+            raise TypeError("A window opens on a skill that went through verification, under its own identity.")
 
     @property
     def entry(self) -> SkillEntry:
         """The held entry."""
         return self.loaded.entry
 
-    def locate(self, reference: str) -> SkillUri:
-        """The URI of the file a reference means, from this skill's own directory (U5); only a listed one (W2)."""
-        root = self.entry.root
+    def locate(self, reference: str, *, appears_in: SkillUri | None = None) -> SkillUri:
+        """The URI of the file a reference means, from this skill's own directory; only a listed one (W2).
+
+        Where the reference stands in the `SKILL.md` of a nested skill, read as one of this skill's files, that file is
+        `appears_in`, and its directory is where the reference leads from (U5).
+        """
         resources = self.entry.resources
+        root = self._root_of(appears_in) if appears_in is not None else self.entry.root
         paths = reference_paths(reference)
         if not isinstance(resources, Manifest):
             if paths:
@@ -65,36 +76,51 @@ class ActingSkill:
         resources = self.entry.resources
         if not isinstance(resources, Manifest):
             raise UnlistedFileError(f"{self.skill} is dynamic: its files are found by reading.", uri=self.entry.uri)
-        paths = reference_paths(directory) if directory not in {"", ".", "./"} else ("",)
-        prefix = (*self.entry.root.key, *(paths[0].split("/") if paths[0] else ())) if paths else ()
-        depth = len(prefix)
-        found: dict[str, Child] = {}
-        for record in resources.files:
-            key = record.uri.key
-            if len(key) > depth and key[:depth] == prefix:
-                is_directory = len(key) > depth + 1
-                size = None if is_directory else record.size
-                found[key[depth]] = Child(name=key[depth], is_directory=is_directory, size=size)
-        if not found:
-            raise UnlistedFileError(f'"{shorten(directory)}" is not a directory of {self.skill}.', uri=self.entry.uri)
-        return tuple(sorted(found.values()))
+        root = self.entry.root
+        paths = reference_paths(directory) if directory else ()
+        for place in [root.child(path).key for path in paths] or [root.key]:
+            if found := _children(resources, place):
+                return found
+        raise UnlistedFileError(f'"{shorten(directory)}" is not a directory of {self.skill}.', uri=self.entry.uri)
+
+    def own_children(self, directory: SkillUri, listed: Iterable[SkillUri]) -> tuple[SkillUri, ...]:
+        """Those of a live listing that are children of this directory of a dynamic skill; the rest is dropped (D4)."""
+        root = self.entry.root
+        if isinstance(self.entry.resources, Manifest) or not (root.key == directory.key or root.contains(directory)):
+            raise UnlistedFileError(
+                f"{shorten(directory)} is not a directory of the dynamic skill {self.skill}.", uri=directory, rule="D4"
+            )
+        depth = len(directory.key) + 1
+        return tuple(uri for uri in listed if directory.contains(uri) and len(uri.key) == depth)
 
     def accept(self, uri: SkillUri, data: bytes) -> VerifiedFile:
         """Take the bytes of one file, verified against the held entry (V1)."""
         return verify_file(self.entry, uri, data)
 
-    def accept_unverified(self, uri: SkillUri, data: bytes) -> ActingSkill:
-        """Take a file of a dynamic skill: inside its directory (D4), within the limit of all its reads (E6)."""
-        if isinstance(self.entry.resources, Manifest) or not self.entry.root.contains(uri):
-            raise UnlistedFileError(
-                f"{shorten(uri)} is not a file of the dynamic skill {self.skill}.", uri=uri, rule="D4"
-            )
-        total = self.bytes_read + len(data)
-        if total > LIMITS.size:
-            raise SizeMismatchError(
-                f"{self.skill} has sent {total:,} bytes; a skill has at most {LIMITS.size:,}.", uri=uri, rule="E6"
-            )
-        return ActingSkill(skill=self.skill, loaded=self.loaded, bytes_read=total)
+    def accept_unverified(self, uri: SkillUri, data: bytes) -> tuple[ActingSkill, UnverifiedFile]:
+        """Take a file of a dynamic skill (D4), and the window as it is after it: with more of its limit used (E6)."""
+        begun = self.loaded.size if isinstance(self.loaded, UnverifiedSkill) else 0
+        file = accept_dynamic_file(self.entry, uri, data, before=begun + self.bytes_read)
+        return replace(self, bytes_read=self.bytes_read + len(file.data)), file
+
+    def _root_of(self, skill_md: SkillUri) -> SkillUri:
+        resources = self.entry.resources
+        is_file = resources.find(skill_md) if isinstance(resources, Manifest) else self.entry.root.contains(skill_md)
+        if not is_file:
+            raise UnlistedFileError(f"{shorten(skill_md)} is not a file of {self.skill}.", uri=skill_md)
+        return skill_md.root
+
+
+def _children(manifest: Manifest, directory: tuple[str, ...]) -> tuple[Child, ...]:
+    depth = len(directory)
+    found: dict[str, Child] = {}
+    for record in manifest.files:
+        key = record.uri.key
+        if len(key) > depth and key[:depth] == directory:
+            is_directory = len(key) > depth + 1
+            size = None if is_directory else record.size
+            found[key[depth]] = Child(name=key[depth], is_directory=is_directory, size=size)
+    return tuple(sorted(found.values()))
 
 
 @dataclass(frozen=True, slots=True)

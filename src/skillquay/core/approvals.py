@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from skillquay.core.changes import ManifestChange, compare
 from skillquay.core.entries import Manifest
+from skillquay.core.hidden import shorten
 from skillquay.errors import VerificationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from skillquay.core.entries import Dynamic, SkillEntry
     from skillquay.core.identity import SkillId
 
-__all__ = ["Answer", "Approval", "Approvals", "Grant", "Revocation", "fingerprint"]
+__all__ = ["Answer", "Approval", "Approvals", "Grant", "Revocation", "fingerprint", "requested_tools"]
 
 
 class Grant(StrEnum):
@@ -36,24 +37,34 @@ class Answer(StrEnum):
     DENY = "deny"
 
 
-def fingerprint(manifest: Manifest) -> str:
-    """One value for the whole set of (uri, digest): equal exactly when every file is the same (A1)."""
-    digest = sha256()
-    for uri, file_digest in manifest.pairs:
-        encoded = uri.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%b%b" % (len(encoded), encoded, file_digest.encode()))
-    return digest.hexdigest()
+def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
+    """One value for a whole set of (uri, digest): equal exactly when every file is the same (A1)."""
+    total = sha256()
+    for text in (text for pair in sorted(pairs) for text in pair):
+        encoded = text.encode("utf-8", "surrogatepass")
+        total.update(b"%d:%b" % (len(encoded), encoded))
+    return total.hexdigest()
+
+
+def requested_tools(entry: SkillEntry) -> str:
+    """The `allowed-tools` a skill asks for; empty where it asks for none, or not in the one form the format has."""
+    tools = entry.frontmatter.get("allowed-tools")
+    return tools if isinstance(tools, str) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """An answer to one question about one skill, bound to the files it had at that moment."""
+    """An answer to one question about one skill, bound to the files it had at that moment.
+
+    `tools` is the text of the request that an answer about tools was given to. The files alone do not say it: an entry
+    can lie about its frontmatter until someone loads the skill, and tell the truth once the lie was approved.
+    """
 
     skill: SkillId
     grant: Grant
     answer: Answer
     pairs: tuple[tuple[str, str], ...]
-    fingerprint: str
+    tools: str = ""
 
     @classmethod
     def of(cls, skill: SkillId, entry: SkillEntry, *, grant: Grant, answer: Answer) -> Approval:
@@ -63,9 +74,14 @@ class Approval:
                 f"{skill} is dynamic: an answer about it holds once and cannot be kept.", uri=entry.uri, rule="A3"
             )
         if entry.uri != skill.uri:
-            raise VerificationError(f"{entry.uri} is not {skill}.", uri=entry.uri, rule="A1")
-        manifest = entry.resources
-        return cls(skill=skill, grant=grant, answer=answer, pairs=manifest.pairs, fingerprint=fingerprint(manifest))
+            raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="A1")
+        tools = requested_tools(entry) if grant is Grant.TOOLS else ""
+        return cls(skill=skill, grant=grant, answer=answer, pairs=entry.resources.pairs, tools=tools)
+
+    @property
+    def fingerprint(self) -> str:
+        """The set of files in short, for people and logs."""
+        return fingerprint(self.pairs)
 
     def covers(self, resources: Manifest | Dynamic) -> bool:
         """True when the files are those the answer was about, every one."""

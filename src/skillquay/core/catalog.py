@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from skillquay.core.entries import FileRecord, Manifest, SkillEntry
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import shorten
-from skillquay.errors import CursorError
+from skillquay.core.uris import SKILL_MD
+from skillquay.errors import CursorError, EntryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,13 +49,17 @@ class Catalog:
     __slots__ = ("_by_root", "_uris", "entries")
 
     def __init__(self, entries: Iterable[SkillEntry]) -> None:
-        self._by_root = {entry.root.key: entry for entry in entries}
-        self.entries = tuple(sorted(self._by_root.values(), key=_uri))
+        self.entries = tuple(sorted(entries, key=_uri))
+        self._by_root: dict[tuple[str, ...], SkillEntry] = {}
+        for entry in self.entries:
+            if self._by_root.setdefault(entry.root.key, entry) is not entry:
+                raise EntryError(f'"{shorten(entry.uri)}" is published twice.', field="uri", rule="G1")
         self._uris = tuple(map(_uri, self.entries))
 
     def entry(self, uri: SkillUri) -> SkillEntry | None:
-        """The entry of the skill whose `SKILL.md` this is, listed or not in any page (G1)."""
-        return self._by_root.get(uri.key[:-1]) if uri.is_skill else None
+        """The entry of the skill whose `SKILL.md` this is, however spelled, listed or not in any page (G1)."""
+        *root, name = uri.key
+        return self._by_root.get(tuple(root)) if name == SKILL_MD else None
 
     def file(self, uri: SkillUri) -> FileRecord | None:
         """The record of a published file; nested skills' files are found in either skill."""
@@ -86,10 +90,14 @@ class Catalog:
         A cursor names a place in the order of URIs, not a position, so that a listing taken page by page while skills
         come and go neither skips nor repeats a skill that was there throughout (L1).
         """
-        start = 0 if cursor is None else bisect_right(self._uris, _read_cursor(cursor))
-        items = self.entries[start : start + size]
-        more = start + size < len(self.entries)
-        return Page(items=items, next_cursor=_write_cursor(items[-1].uri) if more else None)
+        return _page(self.entries, self._uris, cursor, size, listing="skills/list")
+
+    def children_page(self, uri: SkillUri, cursor: str | None, *, size: int) -> Page[Node] | None:
+        """At most `size` children of a directory after the place a cursor of this directory names (D1)."""
+        if (nodes := self.children(uri)) is None:
+            return None
+        listing = "\0".join(("resources/directory/read", *uri.key))
+        return _page(nodes, [node.name for node in nodes], cursor, size, listing=listing)
 
     def _around(self, uri: SkillUri) -> Iterator[SkillEntry]:
         """The skills whose directory this URI is or lies in, the outermost first."""
@@ -128,21 +136,26 @@ def _uri(entry: SkillEntry) -> str:
     return str(entry.uri)
 
 
-def _write_cursor(uri: str) -> str:
-    encoded = uri.encode()
-    return base64.urlsafe_b64encode(_check(encoded) + encoded).decode().rstrip("=")
+def _page(items: Sequence[Item], places: Sequence[str], cursor: str | None, size: int, *, listing: str) -> Page[Item]:
+    start = 0 if cursor is None else bisect_right(places, _read_cursor(cursor, listing))
+    end = start + size
+    return Page(
+        items=items[start:end], next_cursor=_write_cursor(places[end - 1], listing) if end < len(items) else None
+    )
 
 
-def _read_cursor(cursor: str) -> str:
+def _write_cursor(place: str, listing: str) -> str:
+    encoded = place.encode()
+    check = sha256(f"{listing}\0".encode() + encoded).digest()[:_CHECK_BYTES]
+    return base64.urlsafe_b64encode(check + encoded).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, listing: str) -> str:
+    """The place a cursor names. Only the exact text that this listing gives out for a place is a cursor of it."""
     try:
-        decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        uri = decoded[_CHECK_BYTES:]
-        if decoded[:_CHECK_BYTES] != _check(uri):
-            raise ValueError
-        return uri.decode()
-    except (ValueError, binascii.Error):
-        raise CursorError("The cursor was not given out by this listing. Begin again without one.") from None
-
-
-def _check(encoded: bytes) -> bytes:
-    return sha256(b"skills/list\0" + encoded).digest()[:_CHECK_BYTES]
+        place = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[_CHECK_BYTES:].decode()
+        if _write_cursor(place, listing) == cursor:
+            return place
+    except ValueError:
+        pass  # not base64, not ASCII, not UTF-8
+    raise CursorError("The cursor was not given out by this listing. Begin again without one.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from skillquay.core.hidden import visible
-from skillquay.core.verification import UnverifiedSkill, VerifiedFile, VerifiedSkill
+from skillquay.core.verification import UnverifiedFile, UnverifiedSkill, VerifiedFile, VerifiedSkill
 
 if TYPE_CHECKING:
     from skillquay.core.identity import SkillId
@@ -16,11 +18,40 @@ if TYPE_CHECKING:
 __all__ = ["LocalSkill", "render_file", "render_skill"]
 
 _TAGS = ("skill-content", "skill-file", "available-skills")
-_GAP = "[\\s\u00ad\u034f\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]*"
-# "<", perhaps "/", and one of our tag names, in any case and with anything invisible in between.
-_FORGED = re.compile(
-    f"[<\uff1c\ufe64](?={_GAP}/?{_GAP}(?:" + "|".join(_GAP.join(map(re.escape, tag)) for tag in _TAGS) + "))",
-    re.IGNORECASE,
+_UNVERIFIABLE = "generated, not verifiable"
+
+# What a reader may not see between two letters: white space, controls, combining marks, all that is default-ignorable.
+_UNSEEN = (
+    "\\s\x00-\x1f\x7f-\xa0\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+# Where Unicode keeps the other spellings of ASCII characters: superscript, circled, fullwidth, mathematical, squared.
+_OTHER_SPELLINGS = (range(0xAA, 0x2D00), range(0xFE50, 0xFF5F), range(0x1D400, 0x1D6A4), range(0x1F100, 0x1F200))
+# Characters that only look like one of ours; normalisation keeps them apart.
+_LOOKALIKES = {"<": "\u02c2\u2039\u276e\u27e8\u3008", "/": "\u2044\u2215", "-": "\u2010-\u2015\u2212"}
+
+
+def _forged_tag() -> re.Pattern[str]:
+    """`<`, perhaps `/`, and one of our tag names, in any spelling; never a step back, so no text can make it slow."""
+    spellings = dict(_LOOKALIKES)
+    for character in map(chr, chain.from_iterable(_OTHER_SPELLINGS)):
+        folded = unicodedata.normalize("NFKC", character).casefold()
+        spellings[folded] = spellings.get(folded, "") + character
+
+    def spelled(text: str) -> str:
+        return f"[{_UNSEEN}]*+".join(f"[{re.escape(each)}{spellings.get(each, '')}]" for each in text)
+
+    tags = "|".join(map(spelled, _TAGS))
+    return re.compile(f"{spelled('<')}(?=[{_UNSEEN}]*+(?:{spelled('/')}[{_UNSEEN}]*+)?(?:{tags}))", re.IGNORECASE)
+
+
+_FORGED = _forged_tag()
+_ATTRIBUTE = str.maketrans(
+    {"&": "&amp;"}
+    | dict.fromkeys('"\uff02', "&quot;")
+    | dict.fromkeys("<\ufe64\uff1c", "&lt;")
+    | dict.fromkeys(">\ufe65\uff1e", "&gt;")
 )
 
 
@@ -49,16 +80,27 @@ def render_skill(skill: VerifiedSkill | UnverifiedSkill | LocalSkill, origin: Sk
         "origin": f"MCP server {origin.server}",
         "name": skill.entry.name,
         "uri": str(skill.entry.uri),
-        "content": "as listed by that server" if isinstance(skill, VerifiedSkill) else "generated, not verifiable",
+        "content": "as listed by that server" if isinstance(skill, VerifiedSkill) else _UNVERIFIABLE,
     }
     return _tagged("skill-content", attributes, skill.body)
 
 
-def render_file(file: VerifiedFile, text: str, origin: SkillId) -> str:
-    """One supporting file of a served skill, as text. The caller decoded (and perhaps visibly shortened) its bytes."""
-    if not isinstance(file, VerifiedFile):
-        raise TypeError("A file is rendered from a verified value.")
-    return _tagged("skill-file", {"origin": f"MCP server {origin.server}", "uri": str(file.uri)}, text)
+def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: int | None = None) -> str:
+    r"""One supporting file of a served skill, as text; bytes that are not UTF-8 are written as `\xhh`.
+
+    A text of more than `limit` characters is shortened, and the tag says so. A nested skill's `SKILL.md` comes this way
+    too, as a file like any other (A4).
+    """
+    if not isinstance(file, VerifiedFile | UnverifiedFile) or not origin.uri.root.contains(file.uri):
+        raise TypeError("A file is rendered from a verified or explicitly unverified value, with its skill's identity.")
+    attributes = {"origin": f"MCP server {origin.server}", "uri": str(file.uri)}
+    if isinstance(file, UnverifiedFile):
+        attributes["content"] = _UNVERIFIABLE
+    text = file.data.decode("utf-8", "backslashreplace")
+    if limit is not None and len(text) > limit:
+        attributes["shortened"] = f"the first {limit:,} of {len(text):,} characters"
+        text = text[:limit]
+    return _tagged("skill-file", attributes, text)
 
 
 def _tagged(tag: str, attributes: dict[str, str], text: str) -> str:
@@ -73,5 +115,4 @@ def _tagged(tag: str, attributes: dict[str, str], text: str) -> str:
 
 
 def _attribute(value: str) -> str:
-    shown = visible(value)
-    return shown.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+    return _FORGED.sub("&lt;", visible(value).translate(_ATTRIBUTE))

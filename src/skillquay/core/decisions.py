@@ -1,12 +1,15 @@
-"""May this go on? Every question of permission about served skills, answered from values alone (A, O2, O5, X1, X2)."""
+"""May this go on? Every question of permission about served skills, answered from values alone (A, O2, O5, V3, X)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import unquote
 
-from skillquay.core.approvals import Answer, Approval, Grant
-from skillquay.core.entries import DYNAMIC
+from skillquay.core.approvals import Answer, Approval, Grant, requested_tools
+from skillquay.core.changes import compare
+from skillquay.core.entries import DYNAMIC, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +27,7 @@ __all__ = [
     "decide",
     "decide_execution",
     "decide_read",
+    "decide_recovery",
     "granted_tools",
     "inert_fields",
     "writes_instructions",
@@ -32,21 +36,20 @@ __all__ = [
 # Frontmatter fields of the format that say what a skill is. Anything else could ask a host to do something, and a
 # served skill's is never acted on; of these, allowed-tools needs a grant of its own (X1, X2).
 _DESCRIPTIVE = frozenset({"name", "description", "license", "compatibility", "metadata"})
-# What agents read as instructions at their next start, by file name and by directory (X4).
+# What agents read as instructions or settings at their next start: names of files and of directories (X4).
 _INSTRUCTION_FILES = frozenset(
-    {
-        ".clinerules",
-        ".cursorrules",
-        ".mcp.json",
-        ".windsurfrules",
-        "agent.md",
-        "agents.md",
-        "claude.local.md",
-        "claude.md",
-    }
-    | {"copilot-instructions.md", "gemini.md", "skill.md"}
+    {".aider.conf.yml", ".cursorrules", ".goosehints", ".mcp.json", ".roorules", ".rules", ".windsurfrules"}
+    | {"agent.md", "agents.md", "agents.override.md", "claude.local.md", "claude.md", "copilot-instructions.md"}
+    | {"crush.md", "gemini.md", "qwen.md", "skill.md", "warp.md"}
 )
-_INSTRUCTION_DIRECTORIES = frozenset({".agents", ".claude", ".codex", ".cursor", ".gemini"})
+_INSTRUCTION_DIRECTORIES = frozenset(
+    {".agents", ".amazonq", ".augment", ".claude", ".clinerules", ".codex", ".continue", ".cursor", ".gemini"}
+    | {".junie", ".kiro", ".opencode", ".roo", ".trae", ".windsurf"}
+)
+_INSTRUCTIONS = _INSTRUCTION_FILES | _INSTRUCTION_DIRECTORIES
+_INSTRUCTIONS_SUFFIX = ".instructions.md"
+# A drive before a name, what follows a name in an NTFS stream, and what HFS+ leaves out when it compares names.
+_NOT_IN_NAMES = re.compile("^[a-z]:|(?<=.):.*|[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,23 +101,37 @@ def decide(
         if not policy.dynamic:
             return Refuse(reason=f"{skill} is generated anew at each reading, and such skills are declined.", rule="E6")
         return Ask(
-            question=f"Load {skill} once? Its content is generated, so nothing can verify it.", can_be_kept=False
+            question=f"Load {skill} once? Its content is generated, so nothing can verify it.",
+            change=change,
+            can_be_kept=False,
         )
     if approval is None or not _about(approval, skill, Grant.LOAD) or not approval.covers(entry.resources):
         return Ask(question=f"Load {skill}?", change=change)
-    if approval.answer is Answer.DENY:
+    if approval.answer is not Answer.ALLOW:
         return Refuse(reason=f"{skill} was denied, and it has not changed since.", rule="A1")
     return Proceed()
 
 
+def decide_recovery(skill: SkillId, held: SkillEntry, fresh: SkillEntry, policy: Policy) -> Decision:
+    """What follows a failed check or a file that is gone, given the entry that one `skills/get` brought (V3).
+
+    An entry that says the same again leaves nothing to try. Any other is asked about anew, whatever stood before.
+    """
+    if _said(held) == _said(fresh):
+        return Refuse(reason=f"{skill} is not what its server says it is, and its entry has not changed.", rule="V3")
+    before = held.resources.pairs if isinstance(held.resources, Manifest) else ()
+    return decide(skill, fresh, None, policy, change=compare(before, fresh.resources))
+
+
 def decide_read(acting: Iterable[SkillId], target: ServerLabel) -> Decision:
     """May a resource on `target` be read while these skills are acted on? A skill never reads another server (O2)."""
-    others = sorted({str(skill.server) for skill in acting if skill.server != target})
+    others = sorted({skill.server for skill in acting if skill.server != target})
     if not others:
         return Proceed()
+    in_use = ", ".join(f'"{server.told_from(target)}"' for server in others)
+    named = target.told_from(*others)
     return Ask(
-        question=f'A skill from "{", ".join(others)}" is in use. Read from the other server "{target}" this once?',
-        can_be_kept=False,
+        question=f'A skill from {in_use} is in use. Read from the other server "{named}" this once?', can_be_kept=False
     )
 
 
@@ -123,27 +140,27 @@ def decide_execution(acting: Iterable[tuple[SkillId, SkillEntry, Approval | None
     missing: list[str] = []
     kept = True
     for skill, entry, approval in acting:
-        bound = approval is not None and _about(approval, skill, Grant.EXECUTE) and approval.covers(entry.resources)
-        if bound and approval is not None and approval.answer is Answer.DENY:
-            return Refuse(reason=f"Running code was denied for {skill}.", rule="X1")
-        if not bound:
+        if approval is None or not _about(approval, skill, Grant.EXECUTE) or not approval.covers(entry.resources):
             missing.append(str(skill))
             kept = kept and entry.resources != DYNAMIC
+        elif approval.answer is not Answer.ALLOW:
+            return Refuse(reason=f"Running code was denied for {skill}.", rule="X1")
     if not missing:
         return Proceed()
     return Ask(question=f"Run code while these served skills are in use: {'; '.join(missing)}?", can_be_kept=kept)
 
 
 def granted_tools(skill: SkillId, entry: SkillEntry, approval: Approval | None) -> str:
-    """The `allowed-tools` that take effect: none, unless that grant was approved for this very content (X2)."""
+    """The `allowed-tools` that take effect: none, unless these very tools were approved for this very content (X2)."""
+    tools = requested_tools(entry)
     if (
         approval is not None
         and _about(approval, skill, Grant.TOOLS)
         and approval.answer is Answer.ALLOW
         and approval.covers(entry.resources)
+        and approval.tools == tools
     ):
-        tools = entry.frontmatter.get("allowed-tools", "")
-        return tools if isinstance(tools, str) else ""
+        return tools
     return ""
 
 
@@ -153,11 +170,23 @@ def inert_fields(frontmatter: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def writes_instructions(path: str) -> bool:
-    """True when writing to this path changes what an agent is told later; that passes the gate of X1 too (X4)."""
-    segments = [segment.rstrip(" .").lower() for segment in path.replace("\\", "/").split("/")]
-    names = [segment for segment in segments if segment]
-    return bool(names) and (names[-1] in _INSTRUCTION_FILES or not _INSTRUCTION_DIRECTORIES.isdisjoint(names))
+    """True when writing to this path changes what an agent is told later; that passes the gate of X1 too (X4).
+
+    Names are compared as the most forgiving file system would, and anywhere in the path: asking once too often is
+    cheap, a file system that finds `AGENTS.md` under a spelling not thought of here is not.
+    """
+    segments = unquote(path).casefold().replace("\\", "/").split("/")
+    names = [_NOT_IN_NAMES.sub("", segment).rstrip(" .") for segment in segments]
+    return any(name in _INSTRUCTIONS or name.endswith(_INSTRUCTIONS_SUFFIX) for name in names)
 
 
 def _about(approval: Approval, skill: SkillId, grant: Grant) -> bool:
     return approval.skill == skill and approval.grant is grant
+
+
+def _said(entry: SkillEntry) -> tuple[object, ...]:
+    """What an entry says of a skill, however it orders its files."""
+    files = entry.resources
+    if isinstance(files, Manifest):
+        return (entry.uri, entry.frontmatter, {(file.uri, file.digest, file.size) for file in files.files})
+    return (entry.uri, entry.frontmatter, files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -33,7 +34,7 @@ __all__ = [
 Dynamic: TypeAlias = Literal["dynamic"]
 DYNAMIC: Final[Dynamic] = "dynamic"
 _NOTHING: Mapping[str, object] = MappingProxyType({})
-_LARGEST_EXACT = 2**53
+_LARGEST_EXACT = 2**53  # beyond it a JSON number is not one whole number any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,28 +212,25 @@ def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
 def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:
     if problem := limits.problem(len(raw), 0):
         raise EntryError(f"{problem}.", field="resources", rule="E4")
-    root, key = uri.root, uri.key
-    records: list[FileRecord] = []
-    seen: set[tuple[str, ...]] = set()
+    root = uri.root
+    records: dict[tuple[str, ...], FileRecord] = {}
     for index, item in enumerate(raw):
         place = f"resources[{index}]"
         record = _record(item, place)
-        record_key = record.uri.key
-        if record_key in seen:
+        key = record.uri.key
+        if key in records:
             raise EntryError(f'"{shorten(record.uri)}" is listed more than once.', field=f"{place}.uri", rule="E2")
         if not root.contains(record.uri):
             raise EntryError(f'"{shorten(record.uri)}" is outside "{shorten(root)}".', field=f"{place}.uri", rule="E2")
-        seen.add(record_key)
-        records.append(record)
-    if key not in seen:
+        records[key] = record
+    if uri.key not in records:
         raise EntryError("the skill's own SKILL.md is not listed.", field="resources", rule="E2")
-    for record in records:
-        folded = record.uri.key
-        if any(folded[:length] in seen for length in range(len(key), len(folded))):
-            raise EntryError(
-                f'"{shorten(record.uri)}" lies inside something listed as a file.', field="resources", rule="E2"
-            )
-    manifest = Manifest(records)
+    # In sorted order, whatever lies inside a file comes right after it.
+    for outer, inner in pairwise(sorted(records)):
+        if inner[: len(outer)] == outer:
+            shown = shorten(records[inner].uri)
+            raise EntryError(f'"{shown}" lies inside something listed as a file.', field="resources", rule="E2")
+    manifest = Manifest(records.values())
     if problem := limits.problem(len(manifest), manifest.size):
         raise EntryError(f"{problem}.", field="resources", rule="E4")
     return manifest
@@ -246,9 +244,9 @@ def _record(raw: object, place: str) -> FileRecord:
     except ValueError as error:
         raise EntryError(f"{error}.", field=f"{place}.digest", rule="E3") from None
     size = raw.get("size")
-    if isinstance(size, float) and size.is_integer() and abs(size) <= _LARGEST_EXACT:
+    if isinstance(size, float) and size.is_integer():
         size = int(size)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _LARGEST_EXACT:
         raise EntryError("is not a whole number of bytes.", field=f"{place}.size", rule="E3")
     return FileRecord(
         uri=_uri(raw.get("uri"), f"{place}.uri"),

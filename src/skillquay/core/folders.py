@@ -3,50 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from skillquay.core.entries import LIMITS, FileRecord, Manifest, SkillEntry
+from skillquay.core.entries import LIMITS, Manifest, SkillEntry
 from skillquay.core.fields import field_findings
 from skillquay.core.findings import Finding, Level
 from skillquay.core.frontmatter import Frontmatter, parse_frontmatter
 from skillquay.core.hidden import shorten
-from skillquay.core.uris import SkillUri
-from skillquay.errors import FrontmatterError, UriError
+from skillquay.core.uris import SKILL_MD
+from skillquay.errors import FrontmatterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skillquay.core.digests import Digest
+    from skillquay.core.entries import FileRecord
+    from skillquay.core.uris import SkillUri
 
-__all__ = ["FolderFile", "Publication", "SkillFolder", "publish"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderFile:
-    """One file below a skill's directory; `path` is relative to it, with `/` between segments."""
-
-    path: str
-    digest: Digest
-    size: int
+__all__ = ["Publication", "SkillFolder", "publish"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFolder:
     """What was read of one skill's directory: its place in the publication, its files, and what could not be read.
 
-    `path` is the skill's path (`("acme", "billing", "refunds")`); its last segment is the directory's name. `files`
-    holds every file that would be published, `SKILL.md` included; `findings` is what the reading itself came upon.
-    Reading stops at the limits of E4, so `file_count` and `size` may say more than `files` shows.
+    `root` is the directory's URI (`skill://acme/billing/refunds`). `files` holds every file that would be published,
+    `SKILL.md` included, in the order of their URIs; `findings` is what the reading itself came upon. Reading stops at
+    the limits of E4, so `file_count` and `size` may say more than `files` shows.
     """
 
-    path: tuple[str, ...]
+    root: SkillUri
     location: str
     skill_md: bytes
-    files: tuple[FolderFile, ...]
+    files: tuple[FileRecord, ...]
     file_count: int
     size: int
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The directory's name, which the skill's must equal (F2, U2)."""
+        return self.root.name
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files' paths below the directory, with `/` between segments."""
+        return tuple(self.root.relative(file.uri) for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +64,9 @@ def publish(folder: SkillFolder, *, strict: bool = False) -> Publication:
     frontmatter, findings = _checked(folder, strict=strict)
     entry = None
     if frontmatter is not None and not any(finding.level is Level.ERROR for finding in findings):
-        try:
-            root = SkillUri.build(folder.path)
-            records = [
-                FileRecord(uri=root.child(file.path), digest=file.digest, size=file.size) for file in folder.files
-            ]
-        except UriError as error:
-            findings.append(_unnameable(error))
-        else:
-            records.sort(key=_uri)
-            entry = SkillEntry(
-                uri=root.child("SKILL.md"),
-                frontmatter=MappingProxyType(dict(frontmatter.fields)),
-                resources=Manifest(records),
-            )
+        entry = SkillEntry(
+            uri=folder.root.child(SKILL_MD), frontmatter=frontmatter.fields, resources=Manifest(folder.files)
+        )
     return Publication(folder=folder, entry=entry, findings=tuple(findings))
 
 
@@ -114,7 +104,7 @@ def _checked(folder: SkillFolder, *, strict: bool) -> tuple[Frontmatter | None, 
 
 
 def _directory_findings(folder: SkillFolder, frontmatter: Frontmatter) -> Iterator[Finding]:
-    directory = folder.path[-1]
+    directory = folder.name
     name = frontmatter.name
     if name and name != directory:
         yield Finding(
@@ -125,18 +115,3 @@ def _directory_findings(folder: SkillFolder, frontmatter: Frontmatter) -> Iterat
             line=frontmatter.lines.get("name"),
             fix=f'Rename the directory to "{shorten(name)}", or set name: {shorten(directory)}',
         )
-
-
-def _unnameable(error: UriError) -> Finding:
-    return Finding(
-        rule=error.rule,
-        level=Level.ERROR,
-        kind="file-name",
-        message=f"A file cannot be given a URI: {error.message}",
-        file=".",
-        fix="Rename it.",
-    )
-
-
-def _uri(record: FileRecord) -> str:
-    return str(record.uri)

@@ -8,20 +8,23 @@ from dataclasses import dataclass
 __all__ = ["Hidden", "find_hidden", "shorten", "visible"]
 
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+# With the two groups below, all that Unicode calls default-ignorable: nothing is drawn where one of these stands.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _ZERO_WIDTH = (
-    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
 )
 _SEPARATOR = "\u2028\u2029"
 _TAGS = "\U000e0000-\U000e0fff"
 _SURROGATE = "\ud800-\udfff"
 
-_INVISIBLE = re.compile(f"[{_CONTROL}{_BIDI}{_ZERO_WIDTH}{_SEPARATOR}{_TAGS}{_SURROGATE}\ufff0-\uffff\t\n]")
+_INVISIBLE = re.compile(f"[{_CONTROL}{_BIDI}{_ZERO_WIDTH}{_SEPARATOR}{_TAGS}{_SURROGATE}\ufff9-\uffff\t\n]")
 _HIDDEN = re.compile(
     f"(?P<tag>[{_TAGS}]+)"
     f"|(?P<bidi>[{_BIDI}]+)"
-    # One variation selector or joiner belongs to an emoji or a script; a run of them carries a message.
-    f"|(?P<zero>[{_ZERO_WIDTH}]{{2,}}|[\u200b\u2060\ufeff\u00ad\u180e])"
+    # One variation selector or joiner, or one before the other, belongs to an emoji or a script; a run of them carries
+    # a message.
+    f"|(?P<zero>(?!\ufe0f\u200d(?![{_ZERO_WIDTH}]))[{_ZERO_WIDTH}]{{2,}}|[\u200b\u2060\ufeff\u00ad\u180e])"
     f"|(?P<control>[{_CONTROL}]+)"
     "|(?P<comment><!--)"
 )
@@ -41,9 +44,7 @@ def visible(text: str) -> str:
 
 def shorten(text: str, limit: int = 80) -> str:
     """`visible` text, cut to about `limit` characters with an ellipsis; megabytes are never echoed."""
-    cut = text[: limit + 1]
-    shown = visible(cut)
-    return shown if len(text) <= limit else visible(text[: limit - 1]) + "…"
+    return visible(text) if len(text) <= limit else visible(text[: limit - 1]) + "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

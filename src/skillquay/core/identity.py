@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_LABEL", "ServerLabel", "SkillId"]
 
 MAX_LABEL = 64
-_FILE_NAME_SAFE = re.compile(r"[^a-z0-9_-]")
+_SAFE_IN_FILE_NAMES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -30,28 +29,28 @@ class ServerLabel:
     scope: str
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.label) <= MAX_LABEL:
-            raise LabelError(f'The server label "{shorten(self.label)}" must have 1 to {MAX_LABEL} characters.')
         if visible(self.label) != self.label or self.label != self.label.strip():
             raise LabelError(f'The server label "{shorten(self.label)}" has hidden characters or outer spaces in it.')
+        if not 1 <= len(self.label.encode()) <= MAX_LABEL:
+            raise LabelError(
+                f'The server label "{shorten(self.label)}" must have 1 to {MAX_LABEL} letters, or fewer where they are '
+                "not plain ones: 64 bytes of UTF-8."
+            )
 
     @property
     def directory(self) -> str:
-        """A file name from which the label can be read, and which no other label or scope shares (K2).
+        """A file name from which the label can be read whole, and which no other label or scope shares (K2).
 
         Bytes other than a-z, 0-9, `_` and `-` are written as `=hh`, so that names which a file system would fold
-        together stay apart.
+        together stay apart. The limit on labels keeps it well below the 255 bytes a file name may have.
         """
-        scope = sha256(self.scope.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        readable = "".join(
-            character
-            if not _FILE_NAME_SAFE.match(character)
-            else "".join(f"={byte:02x}" for byte in character.encode())
-            for character in self.label
-        )
-        if len(readable) > 180:
-            readable = f"{readable[:120]}={sha256(self.label.encode()).hexdigest()[:32]}"
+        scope = sha256(self.scope.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        readable = "".join(chr(byte) if byte in _SAFE_IN_FILE_NAMES else f"={byte:02x}" for byte in self.label.encode())
         return f"{readable}@{scope}"
+
+    def told_from(self, *others: ServerLabel) -> str:
+        """The label, with its scope where another server has the same one."""
+        return f"{self} ({visible(self.scope)})" if self.label in {other.label for other in others} else str(self)
 
     def __str__(self) -> str:
         return self.label
@@ -69,7 +68,7 @@ class SkillId:
         return (self.server.directory, _hashed(self.uri), _hashed(file))
 
     def __str__(self) -> str:
-        return f"{self.server}: {self.uri}"
+        return f"{self.server}: {visible(self.uri)}"
 
 
 def _hashed(uri: SkillUri) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skillquay.core.identity import SkillId
 
-__all__ = ["Ambiguous", "Collision", "Local", "LocalScope", "Registered", "Registry", "Unknown"]
+__all__ = ["Ambiguous", "Collision", "Found", "Local", "LocalScope", "Registered", "Registry", "Unknown"]
 
 
 class LocalScope(StrEnum):
@@ -42,13 +42,13 @@ class Registered:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in a word a person knows."""
-        return self.identity.scope if isinstance(self.identity, Local) else str(self.identity.server)
+        """Where it comes from, in words a person knows. No label makes a served skill look like a local one (O1)."""
+        return self.identity.scope if isinstance(self.identity, Local) else f"MCP server {self.identity.server}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collision:
-    """Several skills of one name, each with the qualified name that reaches it; `winner` has the plain name."""
+    """Several skills of one name, each with the name that reaches it; `winner` is the one with the plain name."""
 
     name: str
     members: tuple[str, ...]
@@ -74,89 +74,103 @@ Found: TypeAlias = "Registered | Ambiguous | Unknown"
 
 
 class Registry:
-    """All skills of all origins under names that tell them apart, in an order that does not depend on arrival."""
+    """All skills of all origins under names that tell them apart, in an order that does not depend on arrival.
+
+    Every skill has several names, from the plain one to one that nothing else can have. A name works when it means one
+    skill only, and a skill is shown by the first of its names that works. Names that differ in case, Unicode form or
+    hidden characters alone are one name.
+    """
 
     def __init__(self, skills: Iterable[Registered]) -> None:
-        self.skills = tuple(sorted(skills, key=_order))
+        self.skills = tuple(sorted(dict.fromkeys(skills), key=_order))
         self._meanings: dict[str, list[Registered]] = {}
         for skill in self.skills:
-            for form in dict.fromkeys((skill.name, *_qualified_forms(skill))):
+            for form in dict.fromkeys(map(_folded, _forms(skill))):
                 self._meanings.setdefault(form, []).append(skill)
-        groups: dict[str, list[Registered]] = {}
-        for skill in self.skills:
-            groups.setdefault(_folded(skill.name), []).append(skill)
-        self._names: dict[int, str] = {}
-        self.collisions = tuple(self._settle(groups))
+        self._names = {
+            skill: next(visible(form) for form in _forms(skill) if self._meaning(form) == skill)
+            for skill in self.skills
+        }
+        self.collisions = tuple(self._collisions())
 
     def name_of(self, skill: Registered) -> str:
         """The name this skill is shown and loaded by: plain where that is clear, qualified where names collide."""
-        return self._names[id(next(each for each in self.skills if each == skill))]
+        return self._names[skill]
 
     def named(self) -> Iterator[tuple[str, Registered]]:
         """Every skill with the name it is shown by."""
-        return ((self._names[id(skill)], skill) for skill in self.skills)
+        return ((self._names[skill], skill) for skill in self.skills)
 
     def find(self, name: str) -> Found:
         """The skill of this plain or qualified name. A name with several meanings is given back as ambiguous."""
-        meanings = self._meanings.get(name, [])
-        if len(meanings) == 1 and not self._is_twin(meanings[0], name):
-            return meanings[0]
-        winners = [skill for skill in meanings if self._names[id(skill)] == name]
-        if len(winners) == 1:
-            return winners[0]
-        if not meanings:
-            return Unknown(name=visible(name))
-        twins = [skill for skill in self.skills if _folded(skill.name) == _folded(name)] or meanings
-        return Ambiguous(name=visible(name), candidates=tuple(self._names[id(skill)] for skill in twins))
+        if skill := self._meaning(name):
+            return skill
+        if meanings := self._meanings.get(_folded(name)):
+            return Ambiguous(name=visible(name), candidates=tuple(self._names[skill] for skill in meanings))
+        return Unknown(name=visible(name))
 
-    def _is_twin(self, skill: Registered, name: str) -> bool:
-        """True for a plain name that another skill has too, but for case or Unicode form: that is not clear either."""
-        return name == skill.name and self._names[id(skill)] != name
+    def _meaning(self, name: str) -> Registered | None:
+        meanings = self._meanings.get(_folded(name), [])
+        return meanings[0] if len(meanings) == 1 else _local_winner(meanings)
 
-    def _settle(self, groups: dict[str, list[Registered]]) -> Iterator[Collision]:
+    def _collisions(self) -> Iterator[Collision]:
+        groups: dict[str, list[Registered]] = {}
+        for skill in self.skills:
+            groups.setdefault(_folded(skill.name), []).append(skill)
         for group in groups.values():
-            for skill in group:
-                self._names[id(skill)] = skill.name if len(group) == 1 else self._clearest(skill)
             if len(group) > 1:
-                winner = _local_winner(group)
-                if winner is not None:
-                    self._names[id(winner)] = winner.name
-                yield Collision(
-                    name=group[0].name,
-                    members=tuple(self._names[id(skill)] for skill in group),
-                    winner=None if winner is None else winner.name,
-                )
-
-    def _clearest(self, skill: Registered) -> str:
-        forms = list(_qualified_forms(skill))
-        return next((form for form in forms if len(self._meanings[form]) == 1), forms[-1])
+                members = tuple(self._names[skill] for skill in group)
+                plain = (shown for shown, skill in zip(members, group, strict=True) if shown == visible(skill.name))
+                yield Collision(name=visible(group[0].name), members=members, winner=next(plain, None))
 
 
-def _local_winner(group: list[Registered]) -> Registered | None:
+def _local_winner(meanings: list[Registered]) -> Registered | None:
     """The project's skill, when only the user's own skills have the same name (P1). A served skill lets nobody win."""
-    project = [skill for skill in group if isinstance(skill.identity, Local) and skill.identity.scope == "project"]
-    others_are_local = all(isinstance(skill.identity, Local) for skill in group)
-    return project[0] if others_are_local and len(project) == 1 else None
+    locals_only = all(isinstance(skill.identity, Local) for skill in meanings)
+    project = [skill for skill in meanings if isinstance(skill.identity, Local) and skill.identity.scope == "project"]
+    return project[0] if locals_only and len(project) == 1 else None
+
+
+def _forms(skill: Registered) -> Iterator[str]:
+    """The names of a skill, the shortest first.
+
+    The last ends in `#` and a hash of all that identifies the skill. No other holds a `#`, so nothing else has it. A
+    plain name holds none of the marks of a qualified one, and no name of a served skill begins like that of a local.
+    """
+    if skill.name and _MARKS.isdisjoint(_folded(skill.name)):
+        yield skill.name
+    is_local = isinstance(skill.identity, Local)
+    forms = tuple(_qualified_forms(skill))
+    yield from (form for form in forms if "#" not in _folded(form) and _looks_local(form) == is_local)
+    longest = forms[-1] if _looks_local(forms[-1]) == is_local else f"mcp:{forms[-1]}"
+    digest = sha256(repr(_order(skill)).encode()).hexdigest()
+    yield f"{longest}#{digest[:8]}"
+    yield f"{longest}#{digest}"
+
+
+_MARKS = frozenset(":/#")
+
+
+def _looks_local(form: str) -> bool:
+    return _folded(form).startswith(("./", "~/"))
 
 
 def _qualified_forms(skill: Registered) -> Iterator[str]:
-    """From the shortest qualified name to one that nothing else can have."""
     identity = skill.identity
     if isinstance(identity, Local):
-        yield f"{'.' if identity.scope == LocalScope.PROJECT else '~'}/{skill.name}"
-        yield f"{'.' if identity.scope == LocalScope.PROJECT else '~'}/{identity.directory}/{skill.name}"
-        return
-    label = identity.server.label
-    path = "/".join(identity.uri.segments[:-1])
-    scope = sha256(identity.server.scope.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    yield f"{label}:{skill.name}"
-    yield f"{label}:{path}"
-    yield f"{label}:{identity.uri}"
-    yield f"{label}@{scope}:{identity.uri}"
+        mark = "." if identity.scope == LocalScope.PROJECT else "~"
+        yield f"{mark}/{skill.name}"
+        yield f"{mark}/{identity.directory}/{skill.name}"
+    else:
+        label = identity.server.label
+        yield f"{label}:{skill.name}"
+        yield f"{label}:{'/'.join(identity.uri.segments[:-1])}"
+        yield f"{label}:{identity.uri}"
 
 
 def _folded(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold()
+    folded = unicodedata.normalize("NFKC", visible(name)).casefold()
+    return unicodedata.normalize("NFKC", folded)
 
 
 def _order(skill: Registered) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ _PATH = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/\[\]{_BEYOND_ASCII}-]|%[0-9A
 _PORT = re.compile(r":[0-9]{1,5}")
 _WALKS = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 _SAFE_IN_AUTHORITY = "!$&'()*+,;="
 _SAFE_IN_PATH = "!$&'()*+,;=:@"
@@ -52,7 +51,7 @@ class SkillUri(str):
     @classmethod
     def build(cls, segments: Sequence[str], *, scheme: str = "skill") -> Self:
         """The URI of these decoded segments, percent-encoded once."""
-        first, *rest = segments
+        first, *rest = segments or [""]
         for segment in segments:
             _check_segment(segment, shown=shorten("/".join(segments)))
         path = [quote(first, _SAFE_IN_AUTHORITY), *(quote(segment, _SAFE_IN_PATH) for segment in rest)]
@@ -117,20 +116,22 @@ def reference_paths(reference: str) -> tuple[str, ...]:
     `templates/`. Absolute paths, other schemes, drives, backslashes and `..` are refused: they never walk (U3, P3).
     """
     shown = shorten(reference)
-    candidates = [reference]
-    bare = reference.partition("#")[0]
-    candidates += [bare] if bare != reference else []
-    candidates += [decoded for each in (bare,) if "%" in each and (decoded := _decode(each)) != each]
-    paths: list[str] = []
-    for candidate in candidates:
-        if candidate.startswith("/") or _DRIVE.match(candidate) or _SCHEME.match(candidate):
-            raise UriError(f'"{shown}" is not a path relative to the skill. Give one such as references/GUIDE.md.')
-        segments = [part for part in candidate.removesuffix("/").split("/") if part != "."]
-        for segment in segments:
-            _check_segment(segment, shown=shown)
-        if segments and (path := "/".join(segments)) not in paths:
-            paths.append(path)
-    return tuple(paths)
+    bare = reference.partition("#")[0].split("/")
+    paths = [_relative_path(reference.split("/"), shown), _relative_path(bare, shown)]
+    # Decoded piece by piece: a slash that was encoded stays inside its segment, where it is refused.
+    paths.append(_relative_path([_decode(piece) for piece in bare], shown))
+    return tuple(dict.fromkeys(path for path in paths if path))
+
+
+def _relative_path(pieces: list[str], shown: str) -> str:
+    is_absolute = len(pieces) > 1 and not pieces[0]
+    if is_absolute or _SCHEME.match(pieces[0]):  # a drive looks like a scheme
+        raise UriError(f'"{shown}" is not a path relative to the skill. Give one such as references/GUIDE.md.')
+    without_slash = pieces[:-1] if len(pieces) > 1 and not pieces[-1] else pieces
+    segments = [piece for piece in without_slash if piece != "."]
+    for segment in segments:
+        _check_segment(segment, shown=shown)
+    return "/".join(segments)
 
 
 def _check(text: str) -> None:

@@ -1,13 +1,13 @@
 """Bytes become content only here: listed, then size, then digest, then frontmatter (V1, V2, E6).
 
-`VerifiedFile`, `VerifiedSkill` and `UnverifiedSkill` cannot be made in any other way, so that whoever holds one knows
-that every check was done, and whoever forgets a check has a type error.
+`VerifiedFile`, `VerifiedSkill`, `UnverifiedFile` and `UnverifiedSkill` cannot be made in any other way, so that whoever
+holds one knows that every check was done, and whoever forgets a check has a type error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Final, NoReturn, final
 
 from skillquay.core.digests import Digest
 from skillquay.core.entries import LIMITS, Manifest, SkillEntry
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from skillquay.core.uris import SkillUri
 
 __all__ = [
+    "UnverifiedFile",
     "UnverifiedSkill",
     "VerifiedFile",
     "VerifiedSkill",
     "accept_dynamic",
+    "accept_dynamic_file",
     "verify_file",
     "verify_skill",
 ]
@@ -39,13 +41,19 @@ _CHECKED: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
-    proof: object
+    """Made only with the proof. It is not kept in the value, so no copy with other content can carry it on."""
 
-    def __post_init__(self) -> None:
-        if self.proof is not _CHECKED:
+    proof: InitVar[object]
+
+    def __post_init__(self, proof: object) -> None:
+        if proof is not _CHECKED:
             raise TypeError(f"{type(self).__name__} is made only by skillquay.core.verification.")
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} is not pickled: what is read back would not have been checked (K1).")
 
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile(_Checked):
     """The bytes of one listed file, as the held entry describes them. Consistent is not the same as safe (V4)."""
@@ -54,6 +62,7 @@ class VerifiedFile(_Checked):
     data: bytes
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedSkill(_Checked):
     """A `SKILL.md` whose bytes and frontmatter are those of its entry."""
@@ -63,17 +72,29 @@ class VerifiedSkill(_Checked):
     digest: Digest
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnverifiedFile(_Checked):
+    """A file from a dynamic skill's own directory: nothing more is known of it (D4, E6)."""
+
+    uri: SkillUri
+    data: bytes
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnverifiedSkill(_Checked):
     """A dynamic skill's `SKILL.md`: its frontmatter is that of its entry, its bytes are vouched for by nobody (E6)."""
 
     entry: SkillEntry
     body: str
+    size: int
 
 
 def verify_file(entry: SkillEntry, uri: SkillUri, data: bytes) -> VerifiedFile:
     """Check one file against the held entry: listed, then size, then digest (V1)."""
     shown = shorten(uri)
+    data = bytes(data)  # a buffer could be rewritten after the check
     if not isinstance(entry.resources, Manifest):
         raise UnlistedFileError(f"{shown} belongs to a dynamic skill; nothing can verify it.", uri=uri)
     record = entry.resources.find(uri)
@@ -97,21 +118,38 @@ def verify_file(entry: SkillEntry, uri: SkillUri, data: bytes) -> VerifiedFile:
 
 def verify_skill(entry: SkillEntry, data: bytes) -> VerifiedSkill:
     """Check a `SKILL.md` against its entry: as a file, then its frontmatter field by field (V1, V2)."""
-    verify_file(entry, entry.uri, data)
-    return VerifiedSkill(entry=entry, body=_compared_body(entry, data), digest=Digest.of(data), proof=_CHECKED)
+    checked = verify_file(entry, entry.uri, data).data
+    return VerifiedSkill(entry=entry, body=_compared_body(entry, checked), digest=Digest.of(checked), proof=_CHECKED)
 
 
 def accept_dynamic(entry: SkillEntry, data: bytes) -> UnverifiedSkill:
     """Take a dynamic skill's `SKILL.md`: only its size and its frontmatter can be checked (V2, E6)."""
     if isinstance(entry.resources, Manifest):
         raise VerificationError(f"{shorten(entry.uri)} has a manifest and must be verified.", uri=entry.uri, rule="V1")
-    if len(data) > LIMITS.size:
-        raise SizeMismatchError(
-            f"{shorten(entry.uri)} has {len(data):,} bytes; a skill has at most {LIMITS.size:,}.",
-            uri=entry.uri,
-            rule="E6",
+    data = bytes(data)
+    _check_total(entry, entry.uri, len(data))
+    return UnverifiedSkill(entry=entry, body=_compared_body(entry, data), size=len(data), proof=_CHECKED)
+
+
+def accept_dynamic_file(entry: SkillEntry, uri: SkillUri, data: bytes, *, before: int) -> UnverifiedFile:
+    """Take a file of a dynamic skill: inside its directory (D4), within the limit of all its reads (E6).
+
+    `before` is how many bytes of this skill were taken already, its `SKILL.md` included.
+    """
+    if isinstance(entry.resources, Manifest) or not entry.root.contains(uri):
+        raise UnlistedFileError(
+            f"{shorten(uri)} is not a file of a dynamic skill at {shorten(entry.root)}.", uri=uri, rule="D4"
         )
-    return UnverifiedSkill(entry=entry, body=_compared_body(entry, data), proof=_CHECKED)
+    data = bytes(data)
+    _check_total(entry, uri, before + len(data))
+    return UnverifiedFile(uri=uri, data=data, proof=_CHECKED)
+
+
+def _check_total(entry: SkillEntry, uri: SkillUri, total: int) -> None:
+    if total > LIMITS.size:
+        raise SizeMismatchError(
+            f"{shorten(entry.uri)} has sent {total:,} bytes; a skill has at most {LIMITS.size:,}.", uri=uri, rule="E6"
+        )
 
 
 def _compared_body(entry: SkillEntry, data: bytes) -> str:

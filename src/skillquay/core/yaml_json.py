@@ -17,7 +17,6 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.events import (
     AliasEvent,
     CollectionEndEvent,
-    DocumentEndEvent,
     MappingStartEvent,
     ScalarEvent,
     SequenceStartEvent,
@@ -28,7 +27,7 @@ from skillquay.core.hidden import shorten
 from skillquay.errors import FrontmatterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["MAX_DEPTH", "JsonValue", "Mapped", "Moment", "as_text", "core_schema", "read_mapping", "yaml_1_1"]
 
@@ -96,6 +95,8 @@ def core_schema(text: str) -> JsonValue:
         return text
     if text in _CORE_WORDS:
         return _CORE_WORDS[text]
+    if text[0] in "nNtTfF":
+        return text
     if _CORE_INT.fullmatch(text):
         return _integer(text, text, 10)
     if _CORE_BASED.fullmatch(text):
@@ -117,17 +118,15 @@ _YAML_1_1_WORDS: dict[str, bool | None] = _CORE_WORDS | {
     "no": False, "No": False, "NO": False, "off": False, "Off": False, "OFF": False,
 }  # fmt: skip
 _YAML_1_1_INT = re.compile(
-    r"(?P<sign>[-+]?)(?:0b(?P<binary>[01_]+)|0x(?P<hex>[0-9a-fA-F_]+)|0(?P<octal>[0-7_]+)|(?P<decimal>0|[1-9][0-9_]*)"
+    r"(?P<sign>[-+]?)(?:0b(?P<binary>[01_]+)|0x(?P<hex>[0-9a-fA-F_]+)|(?P<octal>0[0-7_]+)|(?P<decimal>0|[1-9][0-9_]*)"
     r"|(?P<sixty>[1-9][0-9_]*(?::[0-5]?[0-9])+))"
 )
-_YAML_1_1_FLOAT = re.compile(
-    r"[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|[-+]?\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
-)
+_YAML_1_1_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?")
 _YAML_1_1_SIXTY = re.compile(r"(?P<sign>[-+]?)(?P<sixty>[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*)")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIMESTAMP = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[Tt]|[ \t]+)([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]*))?"
-    r"(?:[ \t]*(?:(Z)|([-+])([0-9]{1,2})(?::?([0-9]{2}))?))?"
+    r"(?:[ \t]*(?:(Z)|([-+])([0-9]{1,2})(?::([0-9]{2}))?))?"
 )
 _RFC3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[-+][0-9]{2}:[0-9]{2})"
@@ -147,19 +146,19 @@ def yaml_1_1(text: str) -> JsonValue | Moment:
         kind = str(number.lastgroup)
         digits = number[kind].replace("_", "")
         if kind == "sixty":
-            return int(_sixty(text, number["sign"], digits))
+            return _sixty(text, number["sign"], map(int, digits.split(":")))
         return _integer(text, number["sign"] + digits, _BASES[kind]) if digits else text
     if _YAML_1_1_FLOAT.fullmatch(text):
         return _float(text, text.replace("_", ""))
     if number := _YAML_1_1_SIXTY.fullmatch(text):
-        return _sixty(text, number["sign"], number["sixty"].replace("_", ""))
+        return _sixty(text, number["sign"], map(float, number["sixty"].replace("_", "").split(":")))
     if _NOT_FINITE.fullmatch(text):
         raise NotJson(text)
     return _moment(text) or text
 
 
 def _integer(text: str, digits: str, base: int) -> int:
-    if len(digits) > _MAX_DIGITS:
+    if len(digits.lstrip("+-")) > _MAX_DIGITS:
         raise NotJson(text)
     value = int(digits, base)
     _float(text, str(value))
@@ -167,20 +166,21 @@ def _integer(text: str, digits: str, base: int) -> int:
 
 
 def _float(text: str, digits: str) -> float:
-    try:
-        value = float(digits)
-    except ValueError:
-        raise NotJson(text) from None
+    value = float(digits)
     if not math.isfinite(value):
         raise NotJson(text)
     return value
 
 
-def _sixty(text: str, sign: str, digits: str) -> float:
-    value = 0.0
-    for part in digits.split(":"):
-        value = value * 60 + _float(text, part)
-    return _float(text, str(-value if sign == "-" else value))
+def _sixty(text: str, sign: str, places: Iterable[float]) -> float:
+    """Base sixty, added up from its end as PyYAML does, so that the rounding is the same."""
+    if len(text) > _MAX_DIGITS:
+        raise NotJson(text)
+    value: float = 0
+    for power, place in enumerate(reversed([*places])):
+        value += place * 60**power
+    _float(text, str(value))
+    return -value if sign == "-" else value
 
 
 def _moment(text: str) -> Moment | None:
@@ -204,16 +204,26 @@ def _moment(text: str) -> Moment | None:
 
 # --- Events to values ---
 
+# No line of a mapping can begin with a percent sign: this is a directive, and libyaml's time grows with their square.
+_DIRECTIVE = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9])%")
+_ESCAPED_TAG = re.compile(rb"![^\s!%]*%")
+
 
 def read_mapping(
     data: bytes, resolve: Callable[[str], object] = core_schema, *, first_line: int = 1, lenient: bool = False
 ) -> Mapped:
     """The mapping that these YAML bytes are, under one reading of its plain scalars.
 
-    Refused, in every reading: more than one document, aliases and anchors, tags other than `!!str`, duplicate keys,
-    keys that are not strings, numbers JSON cannot hold, nesting deeper than `MAX_DEPTH`. With `lenient`, the three that
-    have an obvious meaning (a later duplicate wins; such keys and numbers are text) are repaired and reported.
+    Refused, in every reading: more than one document, directives, aliases and anchors, tags other than `!!str`,
+    duplicate keys, keys that are not strings, numbers JSON cannot hold, nesting deeper than `MAX_DEPTH`. With
+    `lenient`, the three that have an obvious meaning (a later duplicate wins; such keys and numbers are text) are
+    repaired and reported.
     """
+    if directive := _DIRECTIVE.search(data):
+        line = first_line + data.count(b"\n", 0, directive.end())
+        raise FrontmatterError(
+            "YAML directives are not read.", line=line, rule="F4", fix='Indent or remove the line that begins with "%".'
+        )
     try:
         return _Reader(data, resolve, first_line, lenient=lenient).read()
     except MarkedYAMLError as error:
@@ -226,6 +236,10 @@ def read_mapping(
         line = first_line + data.count(b"\n", 0, position)
         reason = getattr(error, "reason", "not readable")
         raise FrontmatterError(f"The frontmatter is not valid YAML: {reason}.", line=line, rule="F4") from None
+    except UnicodeDecodeError:  # libyaml lets a tag escape what is not UTF-8, and PyYAML decodes it unguarded
+        escaped = _ESCAPED_TAG.search(data)
+        line = first_line + data.count(b"\n", 0, escaped.start() if escaped else 0)
+        raise FrontmatterError("A YAML tag does not decode to UTF-8.", line=line, rule="F4") from None
 
 
 class _Reader:
@@ -244,13 +258,14 @@ class _Reader:
         if isinstance(get_event(), StreamEndEvent):
             return self._read
         event = get_event()
-        if not isinstance(event, MappingStartEvent):
-            if isinstance(event, ScalarEvent) and event.value == "" and event.implicit[0]:
-                return self._read
+        is_empty = isinstance(event, ScalarEvent) and event.value == "" and event.implicit[0]
+        if not is_empty and not isinstance(event, MappingStartEvent):
             raise self._error(event, "The frontmatter is not a mapping of fields to values.")
         self._refuse_decoration(event)
-        self._mapping(get_event)
-        if not isinstance(get_event(), DocumentEndEvent) or not isinstance(event := get_event(), StreamEndEvent):
+        if not is_empty:
+            self._mapping(get_event)
+        get_event()  # the document ends
+        if not isinstance(event := get_event(), StreamEndEvent):
             raise self._error(event, "A second YAML document starts inside the frontmatter.")
         return self._read
 

@@ -1,0 +1,1 @@
+"""Benchmarks: measured in ratios within one run, since machines are noisy and differ."""

@@ -1,0 +1,94 @@
+"""`skillquay list`: the skills of a directory tree as they would be published, and those that would not be."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from skillquay.cli.output import Screen, counted, fail, human_size, plural, shown_path
+from skillquay.core.entries import Manifest
+from skillquay.core.findings import Finding, Level
+from skillquay.core.folders import publish
+from skillquay.core.hidden import visible
+from skillquay.sources.directory import SkippedPath, read_tree
+
+if TYPE_CHECKING:
+    from skillquay.core.entries import SkillEntry
+
+__all__ = ["run"]
+
+
+def run(path: str, *, strict: bool, as_json: bool) -> int:
+    """List one tree."""
+    if not os.path.exists(path):
+        return fail(f'there is nothing at "{path}". Give a directory of skills, or a skill.')
+    entries: list[SkillEntry] = []
+    refused: list[tuple[str, Finding]] = []
+    with counted(read_tree(path), "skills read") as items:
+        for item in items:
+            if isinstance(item, SkippedPath):
+                refused.append((item.location, item.finding))
+                continue
+            publication = publish(item, strict=strict)
+            if publication.entry is not None:
+                entries.append(publication.entry)
+            else:
+                errors = (finding for finding in publication.findings if finding.level is Level.ERROR)
+                refused.extend((item.location, finding) for finding in errors)
+    entries.sort(key=lambda entry: entry.uri)
+    if as_json:
+        _write_json(entries, refused)
+    else:
+        _show(Screen(), path, entries, refused)
+    return 0
+
+
+def _write_json(entries: list[SkillEntry], refused: list[tuple[str, Finding]]) -> None:
+    document = {
+        "skills": [entry.to_json() for entry in entries],
+        "refused": [
+            {
+                "location": location.encode("utf-8", "backslashreplace").decode(),
+                "file": finding.file,
+                "line": finding.line,
+                "rule": finding.rule,
+                "reason": finding.message,
+            }
+            for location, finding in refused
+        ],
+    }
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def _show(screen: Screen, path: str, entries: list[SkillEntry], refused: list[tuple[str, Finding]]) -> None:
+    if not entries and not refused:
+        screen.line(f'No skills in "{shown_path(path)}". A skill is a directory with a file named SKILL.md.')
+        return
+    screen.rows((_row(entry) for entry in entries), indent=0)
+    files = sum(len(entry.resources) for entry in entries if isinstance(entry.resources, Manifest))
+    size = sum(entry.resources.size for entry in entries if isinstance(entry.resources, Manifest))
+    screen.line(f"{plural(len(entries), 'skill')}, {plural(files, 'file')}, {human_size(size)}.")
+    if refused:
+        screen.line("")
+        screen.line((f"Not published ({len(refused):,}):", "bold"))
+        screen.rows(
+            (Text(shown_path(location)), Text(finding.rule), Text(visible(finding.message)))
+            for location, finding in refused
+        )
+        screen.line(f'See all findings with "skillquay lint {shown_path(path)}".')
+
+
+def _row(entry: SkillEntry) -> tuple[Text, ...]:
+    manifest = entry.resources
+    files, size = (len(manifest), manifest.size) if isinstance(manifest, Manifest) else (0, 0)
+    path = "/".join(entry.root.segments)
+    return (
+        Text(visible(path), "bold"),
+        Text(plural(files, "file").rjust(9)),
+        Text(human_size(size).rjust(8)),
+        Text(visible(" ".join(entry.description.split()))),
+    )

@@ -1,0 +1,110 @@
+"""How commands speak: colour and wrapping only on a terminal, progress only on one, errors as sentences."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skillquay.core.findings import Level
+from skillquay.core.hidden import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["LEVEL_STYLE", "Screen", "counted", "fail", "human_size", "plural", "shown_path"]
+
+Item = TypeVar("Item")
+
+LEVEL_STYLE = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+_PATIENCE = 0.4  # seconds of silence a person does not mind
+
+
+class Screen:
+    """Standard output. On a terminal, text is styled and wrapped to its width; elsewhere each line is one line."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self.is_terminal = self._console.is_terminal
+
+    def line(self, *parts: tuple[str, str] | str) -> None:
+        """One line of parts, each a text or a text and its style."""
+        text = Text.assemble(*parts)
+        if self.is_terminal:
+            self._console.print(text)
+        else:
+            sys.stdout.write(f"{text.plain}\n")
+
+    def rows(self, rows: Iterable[tuple[Text, ...]], *, indent: int = 2) -> None:
+        """Columns as wide as they need to be; the last one takes the rest of the line and wraps within it."""
+        rows = list(rows)
+        if self.is_terminal:
+            table = Table.grid(padding=(0, 2))
+            for index in range(len(rows[0]) - 1 if rows else 0):
+                table.add_column(no_wrap=True, max_width=40 if index == 0 else None)
+            table.add_column(ratio=1, overflow="fold")
+            for row in rows:
+                table.add_row(*row)
+            from rich.padding import Padding
+
+            self._console.print(Padding(table, (0, 0, 0, indent)))
+            return
+        widths = [
+            max((len(row[column].plain) for row in rows), default=0) for column in range(len(rows[0]) if rows else 0)
+        ]
+        for row in rows:
+            cells = [cell.plain.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+            text = (" " * indent + "  ".join([*cells, row[-1].plain])).rstrip()
+            sys.stdout.write(f"{text}\n")
+
+
+@contextmanager
+def counted(items: Iterable[Item], noun: str) -> Iterator[Iterator[Item]]:
+    """Pass items on, and tell a person at a terminal how many there were so far once it takes long."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield iter(items)
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True) as progress:
+        task = progress.add_task("", visible=False)
+
+        def passing() -> Iterator[Item]:
+            start = time.monotonic()
+            for count, item in enumerate(items, 1):
+                if count % 50 == 0 and time.monotonic() - start > _PATIENCE:
+                    progress.update(task, description=f"{count:,} {noun}", visible=True)
+                yield item
+
+        yield passing()
+
+
+def fail(message: str) -> int:
+    """Say what is wrong with the command, and give the exit status for it."""
+    sys.stderr.write(f"skillquay: {visible(message)}\n")
+    return 2
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 skill`, `2 skills`, `10,000 skills`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def human_size(size: int) -> str:
+    """`812 B`, `4.1 KB`, `16.0 MB`."""
+    if size < 1000:
+        return f"{size} B"
+    if size < 1_000_000:
+        return f"{size / 1000:.1f} KB"
+    return f"{size / 1_000_000:.1f} MB"
+
+
+def shown_path(path: str) -> str:
+    """A path from a disk as one line of visible text."""
+    return visible(path)

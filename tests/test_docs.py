@@ -1,0 +1,66 @@
+"""The documents tell the truth: their commands run, their links lead somewhere, and every option is in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+def sessions() -> list[tuple[str, str, str]]:
+    """Each command shown in a document with output below it, and that output."""
+    found: list[tuple[str, str, str]] = []
+    for document in DOCUMENTS:
+        for block in CONSOLE.findall(document.read_text(encoding="utf-8")):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                if output.strip():
+                    found.append((document.name, command, output))
+    return found
+
+
+@pytest.mark.parametrize(("document", "command", "output"), sessions())
+def test_a_command_in_a_document_prints_what_is_shown(document: str, command: str, output: str) -> None:
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    pattern = re.escape(output.strip()).replace(r"\.\.\.", "[^\n]*")
+    assert re.fullmatch(pattern, done.stdout.strip()), f"{document}: {command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
+
+
+def test_every_option_of_a_command_is_documented() -> None:
+    import typer
+
+    from skillquay.cli.app import app
+
+    text = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    for name, command in typer.main.get_group(app).commands.items():
+        assert f"skillquay {name}" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("--") or f"`{option}`" in text, option
+
+
+def test_no_document_or_source_names_a_package_registry_or_a_path_of_one_machine() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    names = ["registry." + "npmjs", "pypi." + "org", "files.python" + "hosted", "/ro" + "ot/", "/wo" + "rk/"]
+    for path in tracked:
+        content = (ROOT / path).read_bytes().decode("utf-8", "replace")
+        for name in names:
+            assert name not in content, f"{path} names {name}"

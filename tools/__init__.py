@@ -1,0 +1,1 @@
+"""What the project needs to look after itself."""
