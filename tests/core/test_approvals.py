@@ -128,7 +128,7 @@ class Lives(RuleBasedStateMachine):
 @pytest.mark.rule("A2")
 @pytest.mark.rule("N1")
 def test_over_any_life_an_approval_stands_only_for_exactly_what_was_seen_ever_since() -> None:
-    run_state_machine_as_test(Lives, settings=settings(max_examples=80, stateful_step_count=25))
+    run_state_machine_as_test(Lives, settings=settings(max_examples=60, stateful_step_count=25))
 
 
 @pytest.mark.rule("A2")

@@ -54,4 +54,5 @@ def test_a_file_listed_under_another_spelling_of_its_uri_is_shown_as_moved() -> 
 
 def test_no_change_is_false() -> None:
     assert not ManifestChange()
+    assert ManifestChange(became_dynamic=True)
     assert all([ManifestChange(added=("x",)), ManifestChange(removed=("x",)), ManifestChange(rewritten=("x",))])

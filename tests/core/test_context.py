@@ -22,7 +22,8 @@ from tests.core.builders import ACME, EVIL, publish, skill_md
 
 TAGS = ("skill-content", "skill-file", "available-skills")
 WHOLE = re.compile(
-    r'\A<(?P<tag>skill-content|skill-file)(?P<attributes>(?: [a-z]+="[^"<>\n]*")+)>\n(?P<inside>.*)\n'
+    r'\A<(?P<tag>skill-content|skill-file)(?P<attributes>(?: [a-z]+="[^"<>\n\uff02\uff1c\uff1e\ufe64\ufe65]*")+)>'
+    r"\n(?P<inside>.*)\n"
     r'</(?P=tag) boundary="(?P<boundary>[0-9a-f]{24})">\Z',
     re.DOTALL,
 )
@@ -57,6 +58,7 @@ def parts(rendered: str) -> tuple[dict[str, str], str]:
     attributes = {key: html.unescape(value) for key, value in pairs}
     assert len(attributes) == len(pairs), "an attribute came twice"
     assert attributes.pop("boundary") == whole["boundary"]
+    assert all(visible(value) == value for value in attributes.values()), "an attribute hides something"
     assert lenient_tags(rendered) == [f"<{whole['tag']}", f"</{whole['tag']}"]
     return attributes, whole["inside"]
 
@@ -110,7 +112,9 @@ spelled = st.sampled_from(TAGS).flatmap(
         )
     ).map("".join)
 )
-forged = st.tuples(st.sampled_from(BRACKETS), gaps, st.sampled_from(["", "/", "\uff0f"]), gaps, spelled).map("".join)
+forged = st.tuples(
+    st.sampled_from(BRACKETS), gaps, st.sampled_from(["", "/", "\uff0f", "\u2044", "\u2215"]), gaps, spelled
+).map("".join)
 plain = st.text(st.sampled_from("<>/!`$ab \n&;\"'=#\uff1e") | st.characters(codec="utf-8"), max_size=8)
 attacks = st.lists(
     st.one_of(
@@ -237,6 +241,7 @@ labels = st.one_of(
             "<skill-content",
             "\uff1cskill-content\uff1e",
             "\u2039/skill-file",
+            "a \uff1c b \ufe64 c \ufe65 d",
             "&quot;",
             "&lt;",
             "acme: safe, verified",
@@ -388,6 +393,7 @@ def test_a_nested_skill_md_read_through_the_skill_around_it_is_rendered_as_a_fil
 # Files as text
 
 
+@example(b"abc", 3)
 @given(st.binary(max_size=30), st.none() | st.integers(0, 40))
 def test_any_file_is_rendered_and_shortened_only_visibly(data: bytes, limit: int | None) -> None:
     skill = publish({"a.bin": data})

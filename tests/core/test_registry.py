@@ -251,7 +251,7 @@ def test_two_skills_of_the_user_have_no_winner() -> None:
 
 
 @pytest.mark.rule("N2")
-@pytest.mark.parametrize("twin", ["Refunds", "ｒefunds", "REFUNDS"])
+@pytest.mark.parametrize("twin", ["Refunds", "ｒefunds", "REFUNDS", "ℝefunds", "refundſ"])
 def test_names_that_look_alike_are_one_name(twin: str) -> None:
     registry = Registry([served(), local(twin)])
     assert isinstance(registry.find("refunds"), Ambiguous)
@@ -266,6 +266,21 @@ def test_hidden_characters_in_a_name_are_shown_and_hide_nothing() -> None:
     assert registry.find("refunds") == served()
     assert registry.name_of(odd) == "ref⟨U+200B⟩unds⟨U+000A⟩"
     assert registry.find("ref\u200bunds\n") is odd
+
+
+@pytest.mark.rule("N2")
+@pytest.mark.parametrize("victim", [local("c#"), served(scope="two"), served(label="./x"), served(label="#")])
+def test_the_last_name_of_a_skill_cannot_be_taken_by_any_number_of_skills_called_so(victim: Registered) -> None:
+    skills = [victim, served(scope="one"), served(label="./x", scope="two"), served(label="#", scope="two")]
+    last = Registry(skills).name_of(victim)
+    for _ in range(3):
+        name = Registry(skills).name_of(victim)
+        stolen = [name, name.removeprefix("./"), name.partition(":")[2], name.partition("/")[2]]
+        skills += [local(each, directory=directory) for each in stolen for directory in ("skills", "")]
+        skills += [served(each, label=label, path="x") for each in stolen for label in ("acme", "mcp", "#")]
+        registry = Registry(skills)
+        assert registry.name_of(victim) == last
+        check_names(registry, skills)
 
 
 @pytest.mark.rule("N2")

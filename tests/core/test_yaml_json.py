@@ -290,6 +290,22 @@ def test_the_yaml_1_1_reading_gives_a_plain_scalar_this_value(text: str, value: 
     assert same(pyyaml(text), value)
 
 
+@pytest.mark.rule("V2")
+@pytest.mark.parametrize("word", ["yes", "no", "on", "off", "true", "false", "null", "~", "y", "n", "t", "f", "none"])
+def test_each_word_of_yaml_1_1_in_each_case_is_what_it_is_to_pyyaml(word: str) -> None:
+    for spelled in {word, word.upper(), word.capitalize(), word.swapcase(), word[:-1] + word[-1].upper()}:
+        assert same(yaml_1_1(spelled), pyyaml(spelled))
+
+
+@pytest.mark.rule("V2")
+@pytest.mark.parametrize(
+    "text", ["9" * 310, "9" * 307 + ":0", "1" + ":1" * 200, "9" * 310 + ".5", ".inf", "-.INF", ".nan"]
+)
+def test_a_number_of_yaml_1_1_that_json_cannot_hold_is_no_value(text: str) -> None:
+    with pytest.raises(NotJson):
+        yaml_1_1(text)
+
+
 @pytest.mark.parametrize(
     "text",
     ["2026-02-30", "2026-13-01", "0000-01-01", "2026-01-01 24:00:00", "2026-01-01 00:00:00 +24:00", "0b_", "=", "<<"],

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fastmcp import Client, FastMCP
-from fastmcp.server.providers.skills import SkillsDirectoryProvider
-from fastmcp.skills import ListSkillsResult, SkillsClientExtension
-from fastmcp.skills.extension import SkillsExtension
-from fastmcp.skills.models import ListSkillsParams, ListSkillsRequest
+from fastmcp import Client, FastMCP  # type: ignore[import-not-found]
+from fastmcp.server.providers.skills import SkillsDirectoryProvider  # type: ignore[import-not-found]
+from fastmcp.skills import ListSkillsResult, SkillsClientExtension  # type: ignore[import-not-found]
+from fastmcp.skills.extension import SkillsExtension  # type: ignore[import-not-found]
+from fastmcp.skills.models import ListSkillsParams, ListSkillsRequest  # type: ignore[import-not-found]
 
 
 class Warnings(logging.Handler):
@@ -62,16 +62,16 @@ async def ask(tree: Path, warnings: Warnings) -> dict[str, str | None]:
     return answers
 
 
-async def main(root: Path) -> None:
+async def main(trees: list[Path]) -> None:
     warnings = Warnings()
     logger = logging.getLogger("fastmcp")
     logger.handlers = [warnings]
     logger.propagate = False
     answers: dict[str, str | None] = {}
-    for tree in sorted(root.iterdir()):
+    for tree in trees:
         answers |= await ask(tree, warnings)
     json.dump(answers, sys.stdout)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]).resolve()))
+    asyncio.run(main(sorted(Path(sys.argv[1]).resolve().iterdir())))

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from skills_ref import validate
+from skills_ref import validate  # type: ignore[import-not-found]
 
 
 def ask(skill: Path) -> str | None:

@@ -1,24 +1,25 @@
 """Small skills that some readers take and others refuse, and what is known of each: the facts behind `lint --peers`.
 
-`refused_by` has the letters of the peers that refuse the skill: F for FastMCP, T for the TypeScript SDK, G for the Go SDK,
-S for skills-ref. Each refusal stands beside its neighbour that is tolerated.
+The letters say which peers refuse a skill: F for FastMCP, T for the TypeScript SDK, G for the Go SDK, S for skills-ref.
+Refusals stand beside neighbours that are tolerated.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillquay.core.peers import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["CASES", "Case"]
 
 _LETTERS = {"F": Peer.FASTMCP, "T": Peer.TYPESCRIPT, "G": Peer.GO, "S": Peer.SKILLS_REF}
+_INNER = b"---\nname: inner\ndescription: Does less.\n---\n"
 _HEAD = "name: demo\ndescription: Does a thing.\n"
 
 
@@ -32,6 +33,11 @@ class Case:
     files: Mapping[str, int | bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     fifos: tuple[str, ...] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """True when there is nothing but a SKILL.md."""
+        return not (self.files or self.links or self.fifos)
 
     def write(self, tree: Path) -> None:
         """Make the tree at this place. A file has these bytes, or so many zeros."""
@@ -68,18 +74,18 @@ def _file(letters: str, text: str | bytes) -> Case:
 
 def _with(
     letters: str,
+    files: Mapping[str, int | bytes] | None = None,
     *,
     skill: str = "demo",
     links: Mapping[str, str] | None = None,
     fifos: tuple[str, ...] = (),
-    **files: int | bytes,
 ) -> Case:
     """A good SKILL.md among other things."""
     return Case(
         skill_md=f"---\n{_HEAD}---\n".encode(),
         refused_by=_peers(letters),
         skill=skill,
-        files=files,
+        files=files or {},
         links=links or {},
         fifos=fifos,
     )
@@ -114,7 +120,7 @@ _DELIMITERS = {
     "dashes-in-the-description": _only("", "name: demo\ndescription: Does --- a thing."),
     "dashes-before-the-description": _only("S", "name: demo\nlicense: a---b\ndescription: Does a thing."),
     "dashes-in-a-comment": _only("S", "# --- demo ---\nname: demo\ndescription: Does a thing."),
-    "a-second-document": _more("FTS", "--- \nother: thing"),
+    "dots-and-a-second-document": _more("FTS", "...\nother: thing"),
 }
 _FIELDS = {
     "no-name": _only("FTGS", "description: Does a thing."),
@@ -145,7 +151,9 @@ _FIELDS = {
     "description-of-1024": _only("", f"name: demo\ndescription: {'é' * 1024}"),
     "description-of-1025": _only("FTGS", f"name: demo\ndescription: {'é' * 1025}"),
     "description-of-1024-outside-of-the-bmp": _only("", f"name: demo\ndescription: {'😀' * 1024}"),
-    "description-of-1024-in-a-block": _only("FTGS", f"name: demo\ndescription: |\n  {'a' * 1024}"),
+    # FastMCP and the Go SDK cut before the last line end, so that a block at the very end has none.
+    "description-of-1024-in-the-last-block": _only("TS", f"name: demo\ndescription: |\n  {'a' * 1024}"),
+    "description-of-1024-in-a-block": _only("FTGS", f"description: |\n  {'a' * 1024}\nname: demo"),
     "description-of-1024-in-a-stripped-block": _only("", f"name: demo\ndescription: |-\n  {'a' * 1024}"),
     "description-with-a-colon": _only("FTGS", "name: demo\ndescription: Use it when: always."),
     "description-with-a-quoted-colon": _only("", 'name: demo\ndescription: "Use it when: always."'),
@@ -197,14 +205,14 @@ _YAML = {
     "quoted-with-an-unknown-escape": _only("FTGS", 'name: demo\ndescription: "Does \\d thing."'),
     "quoted-with-text-after": _only("FTGS", 'name: demo\ndescription: "Does" a thing.'),
     "quoted-with-a-comment-after": _only("", 'name: demo\ndescription: "Does a thing." # or two'),
-    "quoted-half-of-an-emoji": _only("FG", 'name: demo\ndescription: "Does \\ud83d thing."'),
+    "quoted-half-of-an-emoji": _only("G", 'name: demo\ndescription: "Does \\ud83d thing."'),
     "plain-on-two-lines": _only("", "name: demo\ndescription: Does\n  a thing."),
     "plain-below-its-key": _only("", "name: demo\ndescription:\n  Does a thing."),
     "plain-with-a-comment-inside": _only("FTGS", "name: demo\ndescription: Does # or not\n  a thing."),
     "block": _only("", "name: demo\ndescription: >-\n  Does\n  a thing."),
     "block-with-an-indicator": _only("T", "name: demo\ndescription: |2\n    Does a thing."),
     "block-after-wider-blanks": _only("FTGS", "name: demo\ndescription: |\n      \n  Does a thing."),
-    "block-with-a-tab": _only("", "name: demo\ndescription: |\n  \tDoes a thing."),
+    "block-with-a-tab": _only("G", "name: demo\ndescription: |\n  \tDoes a thing."),
     "empty-block": _only("FTGS", "name: demo\ndescription: |"),
     "comments": _only("", "# one\nname: demo # two\n  # three\n\ndescription: Does a thing.\n# four"),
     "fields-that-are-indented": _only("", "  name: demo\n  description: Does a thing."),
@@ -226,7 +234,7 @@ _YAML = {
     "key-that-is-null-inside": _more("FTG", "metadata:\n  ~: a"),
     "key-that-is-proto": _more("TS", "__proto__: a"),
     "key-that-merges": _more("F", "<<:\n  a: b\nlicense: MIT"),
-    "key-that-merges-text": _more("FG", "metadata:\n  <<: a"),
+    "key-that-merges-text": _more("FGS", "metadata:\n  <<: a"),
     "anchor": _more("TS", "license: &a MIT"),
     "anchor-that-comes-twice": _more("FTS", "license: &a MIT\ncompatibility: &a All."),
     "alias": _more("FTS", "license: &a MIT\ncompatibility: *a"),
@@ -250,35 +258,38 @@ _YAML = {
     "value-that-begins-with-a-percent": _more("FTGS", "license: %me"),
     "value-that-is-a-dash": _more("FTGS", "license: - MIT"),
     "control-character": _more("FGS", "license: M\x07T"),
-    "unicode-line-end": _more("T", "license: MIT\u2028compatibility: All."),
+    "unicode-line-end": _more("TS", "license: MIT\u2028compatibility: All."),
     "nested-32-deep": _more("S", f"x: {'[' * 32}{']' * 32}"),
     "nested-33-deep": _more("TS", f"x: {'[' * 33}{']' * 33}"),
 }
+_EMPTY = {f"file-{number}": 0 for number in range(511)}
+_REST = 16 * 2**20 - len(f"---\n{_HEAD}---\n")
 _FILES = {
-    "other-files": _with("", **{"scripts/run.py": 1, "references/a b.md": 2}),
-    "hidden-files": _with("", **{".DS_Store": 1, ".git/config": 1}),
-    "build-leftovers": _with("", **{"node_modules/x/index.js": 1, "__pycache__/x.pyc": 1}),
+    "other-files": _with("", {"scripts/run.py": 1, "references/a b.md": 2}),
+    "hidden-files": _with("", {".DS_Store": 1, ".git/config": 1}),
+    "build-leftovers": _with("", {"node_modules/x/index.js": 1, "__pycache__/x.pyc": 1}),
     "link-to-a-file": _with("FTG", links={"b.md": "SKILL.md"}),
-    "link-to-elsewhere": _with("FTG", links={"b.md": "/etc/hostname"}),
+    "link-to-elsewhere": _with("FTG", links={"b.md": "../../elsewhere.md"}),
     "link-to-a-directory": _with("FTG", links={"sub": "."}),
     "link-to-nothing": _with("FTG", links={"b.md": "nowhere"}),
     "fifo": _with("FTG", fifos=("pipe",)),
-    "512-files": _with("", **{f"f{number}": 0 for number in range(511)}),
-    "513-files": _with("FG", **{f"f{number}": 0 for number in range(512)}),
-    "512-files-and-a-hidden-one": _with("FG", **{f"f{number}": 0 for number in range(511)}, **{".hidden": 0}),
-    "16-mebibytes": _with("", big=16 * 2**20 - len(f"---\n{_HEAD}---\n")),
-    "one-byte-more": _with("FG", big=16 * 2**20 - len(f"---\n{_HEAD}---\n") + 1),
-    "file-with-a-backslash": _with("F", **{"a\\b.md": 1}),
-    "file-that-looks-like-a-drive": _with("F", **{"c:notes.md": 1}),
-    "file-below-what-looks-like-a-drive": _with("", **{"sub/c:notes.md": 1}),
-    "file-called-manifest": _with("F", _manifest=1),
-    "file-called-manifest-below": _with("", **{"sub/_manifest": 1}),
+    "512-files": _with("", _EMPTY),
+    "513-files": _with("FG", {**_EMPTY, "one-more": 0}),
+    "512-files-and-a-hidden-one": _with("FG", {**_EMPTY, ".hidden": 0}),
+    "16-mebibytes": _with("", {"big": _REST}),
+    "one-byte-more": _with("FG", {"big": _REST + 1}),
+    "file-with-a-backslash": _with("F", {"a\\b.md": 1}),
+    "file-that-looks-like-a-drive": _with("F", {"c:notes.md": 1}),
+    "file-below-what-looks-like-a-drive": _with("", {"sub/c:notes.md": 1}),
+    "file-called-manifest": _with("F", {"_manifest": 1}),
+    "file-called-manifest-below": _with("", {"sub/_manifest": 1}),
+    "file-called-manifest-in-an-inner-skill": _with("F", {"inner/SKILL.md": _INNER, "inner/_manifest": 1}),
     "files-with-odd-names": _with(
-        "", **{"100%.md": 1, "a#b?.md": 1, "日本.md": 1, "a+b&c.md": 1, "{x}.md": 1, "[y].md": 1}
+        "", {"100%.md": 1, "a#b?.md": 1, "日本.md": 1, "a+b&c.md": 1, "{x}.md": 1, "[y].md": 1}
     ),
     "skill-below-directories": _with("", skill="acme/billing/demo"),
     "skill-below-a-directory-with-a-space": _with("G", skill="my skills/demo"),
     "skill-below-what-looks-like-a-drive": _with("FG", skill="c:80/demo"),
-    "skill-in-a-skill": _with("", **{"inner/SKILL.md": b"---\nname: inner\ndescription: Does less.\n---\n"}),
+    "skill-in-a-skill": _with("", {"inner/SKILL.md": _INNER}),
 }
 CASES = _DELIMITERS | _FIELDS | _YAML | _FILES

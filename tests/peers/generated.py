@@ -1,4 +1,7 @@
-"""Frontmatters that a careless author, or YAML at its worst, might produce: a grammar for hypothesis."""
+"""Frontmatters that a careless author, or YAML at its worst, might produce: a grammar for hypothesis.
+
+Left out is what `peer_readings` says it does not follow: entries without a key, and U+0085 or U+2028 in blocks.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,27 @@ from hypothesis import strategies as st
 __all__ = ["skill_md"]
 
 _SCALARS = (
-    "1.0", "12", "017", "0o17", "0x1F", "1_000", "1:30", "1e3", "1e999", ".5", "-.5", "+12", "9" * 30, "true", "True", "yes",
-    "no", "on", "y", "~", "null", "", ".nan", ".inf", "=", "<<", "2026-01-02", "2026-02-30", "2026-01-02T03:04:05Z",
-    "2026-01-02 03:04:05", "é", "日本", "it's", 'say "x"', "a:b", "a: b", "a:", ":a", "a #c", "a#c", "#c", "-", "-a", "- a",
-    "?", "?a", "? a", "@a", "`a`", "%a", ",a", "a, b", "]", "}", "a]", "a{b}", "...", "---", "a --- b", "a---b",
-    '"q"', '"q" ', '"q" #c', '"q"#c', '"q" a', '"\\x41"', '"\\u00e9"', '"\\U0001F600"', '"\\q"', '"a\\', '"open', "'q'",
-    "'it''s'", "'open", '""', "''", "&a b", "*a", "!!str 1", "!!int 1", "!!int a", "!a b", "! 1", "!!str", "&a",
-    "!!binary aGk=", "\ta", "a\tb", "a\t", "a\t#c", "\t", "a ", "\x07", "\x7f", "\xa0", "\u2028", "\x85", "\ufeff",
-    "\U0001f600", "a\rb", "a\\b",
+    "1.0", "12", "017", "0o17", "0x1F", "1_000", "1:30", "1e3", "1e999", ".5", "-.5", "+12", "9" * 30, "true",
+    "True", "yes", "no", "on", "y", "~", "null", "", ".nan", ".inf", "=", "<<", "2026-01-02", "2026-02-30",
+    "2026-01-02T03:04:05Z", "2026-01-02 03:04:05", "é", "日本", "it's", 'say "x"', "a:b", "a: b", "a:", ":a",
+    "a #c", "a#c", "#c", "-", "-a", "- a", "?", "?a", "? a", "@a", "`a`", "%a", ",a", "a, b", "]", "}", "a]",
+    "a{b}", "...", "---", "a --- b", "a---b", '"q"', '"q" ', '"q" #c', '"q"#c', '"q" a', '"\\x41"',
+    '"\\u00e9"', '"\\U0001F600"', '"\\q"', '"a\\', '"open', "'q'", "'it''s'", "'open", '""', "''", "&a b",
+    "*a", "!!str 1", "!!int 1", "!!int a", "!a b", "! 1", "!!str", "&a", "!!binary aGk=", "\ta", "a\tb",
+    "a\t", "a\t#c", "\t", "a ", "\x07", "\x7f", "\xa0", "\u2028", "\x85", "\ufeff", "\U0001f600", "a\rb",
+    "a\\b",
 )  # fmt: skip
 _FLOWS = (
-    "[]", "{}", "[a, b]", "[a, b] #c", "[a,]", "[,a]", "[a b, 1]", "[a", "[a]]", "[[a], {b: c}]", "{a: b}", "{a: b, a: c}",
-    "{a}", "{a:}", "{a:b}", "{a: }", '{"a":1}', "{'a' : b}", "[a: b]", "[? a]", "{? a: b}", "[-]", "[- a]", "[a:b]",
-    "['q', \"q\"]", "[*a]", "[&a b]", "[!!str a]", "{1: a}", "{~: a}", "[#c]", "[a #c]", "{a: [b}", "[.nan]", "[2026-01-02]",
-    "{a: b}c", "{__proto__: a}", "[http://a]", "[a, 'b': c]", "{a: 'b'}", "{a: b, }",
+    "[]", "{}", "[a, b]", "[a, b] #c", "[a,]", "[,a]", "[a b, 1]", "[a", "[a]]", "[[a], {b: c}]", "{a: b}",
+    "{a: b, a: c}", "{a}", "{a:}", "{a:b}", "{a: }", '{"a":1}', "{'a' : b}", "[a: b]", "[? a]", "{? a: b}",
+    "[-]", "[- a]", "[a:b]", "['q', \"q\"]", "[*a]", "[&a b]", "[!!str a]", "{1: a}", "{~: a}", "[#c]",
+    "[a #c]", "{a: [b}", "[.nan]", "[2026-01-02]", "{a: b}c", "{__proto__: a}", "[http://a]", "[a, 'b': c]",
+    "{a: 'b'}", "{a: b, }",
 )  # fmt: skip
 _KEYS = (
-    "a b", '"quoted"', "'single'", '"quoted" ', "spaced ", "1", "~", "true", "yes", "2026-01-02", "é", "-k", "?k", ":k", "k:k",
-    "k#k", "k #k", "<<", "=", "__proto__", "[k]", "{k}", "&a k", "*a ", "!!str k", '"k\\x41"', '"open', "? key", ".nan",
-    "1.5", "k,k", "%k", "@k", "key\t",
+    "a b", '"quoted"', "'single'", '"quoted" ', "spaced ", "1", "~", "true", "yes", "2026-01-02", "é", "-k",
+    "?k", ":k", "k:k", "k#k", "k #k", "<<", "=", "__proto__", "[k]", "{k}", "&a k", "*a ", "!!str k",
+    '"k\\x41"', '"open', "? key", ".nan", "1.5", "k,k", "%k", "@k", "key\t",
 )  # fmt: skip
 _BLOCK_LINES = ("text", "more text", "", "   ", " deeper", "\ttab", "# no comment", "a: b", "- a")
 _FIRST_LINES = ("", "", "text", "text", '"open', "'open", "[a,", "{a: b,", "text #c", "12", "- a")

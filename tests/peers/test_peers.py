@@ -43,17 +43,19 @@ def commands(trees: Path) -> dict[Peer, list[str | Path]]:
 
 def ask(trees: Path) -> dict[Peer, dict[str, str | None]]:
     """What each peer says about each skill: None when it takes it, else its reason. All are asked at once."""
-    for command in commands(trees).values():
-        if not Path(command[0]).exists() or not (PEERS / "node_modules").exists():
-            pytest.fail(f'{command[0]} is missing, so the peers cannot be asked. Run "make peers" first.')
+    for needed in (*(Path(command[0]) for command in commands(trees).values()), PEERS / "node_modules"):
+        if not needed.exists():
+            pytest.fail(f'{needed} is missing, so the peers cannot be asked. Run "make peers" first.')
     running = {
-        peer: subprocess.Popen(command, stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], "HOME": str(trees)})
+        peer: subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"]}
+        )
         for peer, command in commands(trees).items()
     }
     answers: dict[Peer, dict[str, str | None]] = {}
     for peer, process in running.items():
-        output, _ = process.communicate()
-        assert process.returncode == 0, f"{peer} could not be asked."
+        output, errors = process.communicate()
+        assert process.returncode == 0, f"{peer} could not be asked: {errors.decode()}"
         answers[peer] = json.loads(output)
     return answers
 

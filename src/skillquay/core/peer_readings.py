@@ -1,7 +1,9 @@
 """How each peer turns YAML nodes into values: what it types as what, and what it refuses to read.
 
 FastMCP loads with PyYAML's SafeLoader, so PyYAML's own typing is used here; skills-ref loads with StrictYAML, which is
-built on ruamel. All facts here are checked against the packages in tests/peers.
+built on ruamel, a relative of PyYAML. All facts here are checked against the packages in tests/peers. Two ways in which
+ruamel differs are not followed: it takes an entry that has no key at all, and it ends comments and blocks, though not
+lines, at U+0085 and U+2028.
 """
 
 from __future__ import annotations
@@ -144,9 +146,11 @@ class FastMcpReading(Reading):
 
     def check(self, node: Node) -> None:
         """No aliases, no anchor twice, and no collection with a tag of its own."""
-        if node.kind == "alias" or node.anchor in self._anchors:
+        if node.kind == "alias":
             raise UnreadableError("It does not allow YAML aliases. Write the value out.", node.line)
         if node.anchor is not None:
+            if node.anchor in self._anchors:
+                raise UnreadableError("It does not allow an anchor to come twice. Write the value out.", node.line)
             self._anchors.add(node.anchor)
         plain_tags = {None, "!", f"{STANDARD_TAG}seq" if node.kind == "list" else f"{STANDARD_TAG}map"}
         if node.kind != "scalar" and node.tag not in plain_tags:
@@ -165,9 +169,9 @@ class FastMcpReading(Reading):
         try:
             value: object = SafeConstructor().construct_document(ScalarNode(tag, node.text))
         except (YAMLError, ValueError, LookupError, AttributeError, OverflowError):
-            if node.tag is None:
-                raise unlike_json(node, "something special, and then stops") from None
-            raise _unknown_tag(node) from None
+            if node.tag is not None:
+                raise _unknown_tag(node) from None
+            raise unlike_json(node, _UNREAD.get(tag, "a part of YAML 1.1 that it does not know")) from None
         if isinstance(value, date):
             raise unlike_json(node, "a date, which JSON does not have")
         if isinstance(value, float) and not math.isfinite(value):
@@ -178,6 +182,10 @@ class FastMcpReading(Reading):
 
 
 _RESOLVER = Resolver()
+_UNREAD = {
+    f"{STANDARD_TAG}timestamp": "a date that does not exist",
+    f"{STANDARD_TAG}int": "a number that it cannot hold",
+}
 
 
 def check_merged(key_node: Node, value: object) -> None:
@@ -204,4 +212,4 @@ def _unknown_tag(node: Node) -> UnreadableError:
 
 def unlike_json(node: Node, what: str) -> UnreadableError:
     """A scalar that the peer takes for something else than text."""
-    return UnreadableError(f'It reads "{shorten(node.text)}" as {what}. Quote the value.', node.line)
+    return UnreadableError(f'It reads "{shorten(node.text)}" as {what}. Quote it.', node.line)

@@ -23,6 +23,7 @@ from yaml.parser import Parser
 from yaml.reader import Reader
 from yaml.scanner import Scanner
 
+from skillquay.core.hidden import shorten
 from skillquay.core.yaml_json import MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def compose(text: str, *, libyaml: bool, first_line: int, whole: bool = True) ->
         return _Composer(parser.get_event, first_line).compose(whole=whole)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _not_yaml(str(error.problem), first_line + (mark.line if mark else 0)) from None
+        raise _not_yaml(shorten(str(error.problem)), first_line + (mark.line if mark else 0)) from None
     except YAMLError as error:  # the reader's own: a character YAML does not allow
         position = getattr(error, "position", 0)
         raise _not_yaml("it holds a character that YAML forbids", first_line + text.count("\n", 0, position)) from None

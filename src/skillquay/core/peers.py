@@ -3,10 +3,10 @@
 The facts about FastMCP, the TypeScript SDK and skills-ref are checked against those packages in tests/peers, in both
 directions. Those about the Go SDK come from reading the source of its proposed `skills` package and of yaml.v3.
 
-What cannot be foretold from a `SkillFolder`: what lies in hidden files and build leftovers, which most peers do publish
-or at least look at; and whether a `SKILL.md` is at the root of the tree that is served, where FastMCP and the TypeScript
-SDK pass it over. Frontmatter that is nested deeper than skillquay reads is taken to be refused by every peer, and of
-frontmatter that is longer only the rest of the skill is judged.
+A `SkillFolder` does not tell everything. What lies in hidden files and build leftovers is not known, though FastMCP and
+the Go SDK publish it; nor is where the tree begins, though FastMCP and the TypeScript SDK pass over a `SKILL.md` at its
+root. Frontmatter nested deeper than skillquay reads is taken to be refused by all. In more than 64 KiB of frontmatter
+the finer differences between parsers are not looked for, and more than skillquay reads is not judged at all.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ _FASTMCP_CUT = re.compile(r"---\r?\n(.*?)\r?\n---(?:\r?\n|\Z)", re.DOTALL)
 _TYPESCRIPT_CUT = re.compile(r"---\n(.*?)(?<=[\n\r\u2028\u2029])---[\t ]*(?=[\n\r\u2028\u2029]|\Z)", re.DOTALL)
 _GO_CUT = re.compile(r"---\n(?:(.*?)\n---\n|(.*)\n---\Z)", re.DOTALL)
 _GO_HOST = re.compile(r"""[A-Za-z0-9._~!$&'()*+,;=<>"%\x80-\U0010ffff-]+:?""")
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _KNOWN_FIELDS = frozenset({"name", "description", "license", "allowed-tools", "metadata", "compatibility"})
 
@@ -97,7 +98,9 @@ def _check_fastmcp_paths(folder: SkillFolder) -> None:
             raise UnreadableError(f'It takes "{shorten(path)}" for a path on Windows. Rename it.')
         directory, _, name = path.rpartition("/")
         if name == "_manifest" and f"{directory}/SKILL.md".lstrip("/") in paths:
-            raise UnreadableError(f'It has a "_manifest" of its own and hides the skill. Rename "{shorten(path)}".')
+            raise UnreadableError(
+                f'It has a "_manifest" of its own, and leaves this skill out. Rename "{shorten(path)}".'
+            )
 
 
 def _check_typescript(folder: SkillFolder) -> None:
@@ -112,7 +115,10 @@ def _check_go(folder: SkillFolder) -> None:
     # It looks at the frontmatter only: what the body holds need not be UTF-8.
     text = folder.skill_md.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     found = _GO_CUT.match(text)
-    if fields := _read(folder, found and (found[1] or found[2] or ""), GoReading().read):
+    yaml = found and (found[1] or found[2] or "")
+    if yaml and _ESCAPED_BYTE.search(yaml):
+        _decoded(folder)
+    if fields := _read(folder, yaml, GoReading().read):
         _check_dates(fields)
         _check_fields(_tolerating_blanks(fields, "description"), _KNOWN_FIELDS - {"name"})
         _check_directory(folder, fields)
@@ -122,7 +128,7 @@ def _check_go(folder: SkillFolder) -> None:
     _check_limits(folder)
     first, *rest = folder.root.segments
     if rest and not _GO_HOST.fullmatch(first):
-        raise UnreadableError(f'A URI of its cannot begin with "{shorten(first)}". Rename that directory.')
+        raise UnreadableError(f'Its URIs cannot begin with "{shorten(first)}". Rename that directory.')
 
 
 def _check_skills_ref(folder: SkillFolder) -> None:
@@ -187,7 +193,7 @@ def _delimiter_problem(data: bytes, peer: Peer) -> UnreadableError | None:
     if peer is Peer.SKILLS_REF:
         if (at := part.yaml.find(b"---")) >= 0:
             line = part.FIRST_LINE + part.yaml.count(b"\n", 0, at)
-            return UnreadableError("It takes this --- for the end of the frontmatter. Write another dash here.", line)
+            return UnreadableError("It takes this --- for the end of the frontmatter. Use another dash.", line)
     elif not opening.endswith((b"---\n", b"---\r\n")):
         return UnreadableError("There are spaces after the opening ---. Remove them.", 1)
     elif peer is not Peer.TYPESCRIPT and closing.rstrip(b"\r\n") != b"---":
@@ -224,11 +230,9 @@ def _check_dates(fields: Fields) -> None:
 def _check_directory(folder: SkillFolder, fields: Fields) -> None:
     name = fields.values.get("name")
     if not isinstance(name, str):
-        raise _refused(
-            fields, "name", "The frontmatter has no name that is text. Add a line such as: name: git-workflow"
-        )
+        _check_fields(fields, {"name"})
     if name != folder.name:
-        raise _other_name(folder, fields, name)
+        raise _other_name(folder, fields, str(name))
 
 
 def _other_name(folder: SkillFolder, fields: Fields, name: str) -> UnreadableError:

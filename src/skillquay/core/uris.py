@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote_to_bytes
 
@@ -28,7 +29,6 @@ _AUTHORITY = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;={_BEYOND_ASCII}-]|%[0-9A-F
 _PATH = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/\[\]{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*")
 _PORT = re.compile(r":[0-9]{1,5}")
 _WALKS = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
 _SAFE_IN_AUTHORITY = "!$&'()*+,;="
 _SAFE_IN_PATH = "!$&'()*+,;=:@"
@@ -102,11 +102,10 @@ class SkillUri(str):
 
     def child(self, path: str) -> SkillUri:
         """The file or directory at `path`, decoded segments joined by `/`, below this directory."""
-        if _PLAIN_PATH.fullmatch(path) and len(self) + len(path) < MAX_URI_LENGTH:
-            return str.__new__(SkillUri, f"{self}/{path}")
-        for segment in path.split("/"):
-            _check_segment(segment, shown=shorten(path))
-        return SkillUri(f"{self}/{quote(path, _SAFE_IN_PATH + '/')}")
+        text = self + "/" + _encoded(path)
+        if len(text) > MAX_URI_LENGTH:
+            raise _too_long(text)
+        return str.__new__(SkillUri, text)
 
 
 def reference_paths(reference: str) -> tuple[str, ...]:
@@ -138,7 +137,7 @@ def _check(text: str) -> None:
     if not isinstance(text, str):
         raise UriError(f"A URI is a string, not {type(text).__name__}.")
     if len(text) > MAX_URI_LENGTH:
-        raise UriError(f'"{shorten(text)}" is {len(text)} characters long; a URI here has at most {MAX_URI_LENGTH}.')
+        raise _too_long(text)
     shown = shorten(text)
     scheme = _SCHEME.match(text)
     if scheme is None:
@@ -157,6 +156,17 @@ def _check(text: str) -> None:
         raise UriError(f'"{shown}" has a character that a URI path may not hold unencoded.')
     for segment in (authority, *(path.split("/") if slash else ())):
         _check_segment(_decode(segment) if "%" in segment else segment, shown=shown)
+
+
+@lru_cache(maxsize=1024)  # the files of a thousand skills have few different names
+def _encoded(path: str) -> str:
+    for segment in path.split("/"):
+        _check_segment(segment, shown=shorten(path))
+    return quote(path, _SAFE_IN_PATH + "/")
+
+
+def _too_long(text: str) -> UriError:
+    return UriError(f'"{shorten(text)}" is {len(text)} characters long; a URI here has at most {MAX_URI_LENGTH}.')
 
 
 def _check_segment(segment: str, *, shown: str) -> None:

@@ -75,7 +75,8 @@ class Mapped:
 
 # --- Typing of plain scalars, one function a reading. Quoted and block scalars are text in every reading. ---
 
-_CORE_MAY_START = frozenset("+-.0123456789~nNtTfF")
+_NUMBER_MAY_START = frozenset(("", *"+-.0123456789"))
+_CORE_MAY_START = _NUMBER_MAY_START | frozenset("~nNtTfF")
 _CORE_WORDS: dict[str, bool | None] = {
     "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True,
@@ -95,7 +96,7 @@ def core_schema(text: str) -> JsonValue:
         return text
     if text in _CORE_WORDS:
         return _CORE_WORDS[text]
-    if text[0] in "nNtTfF":
+    if text[0] not in _NUMBER_MAY_START:
         return text
     if _CORE_INT.fullmatch(text):
         return _integer(text, text, 10)
@@ -219,7 +220,7 @@ def read_mapping(
     `lenient`, the three that have an obvious meaning (a later duplicate wins; such keys and numbers are text) are
     repaired and reported.
     """
-    if directive := _DIRECTIVE.search(data):
+    if b"%" in data and (directive := _DIRECTIVE.search(data)):
         line = first_line + data.count(b"\n", 0, directive.end())
         raise FrontmatterError(
             "YAML directives are not read.", line=line, rule="F4", fix='Indent or remove the line that begins with "%".'
@@ -270,8 +271,9 @@ class _Reader:
         return self._read
 
     def _mapping(self, get_event: Callable[[], Any]) -> None:
+        """The hot loop of a scan: what is usual is done here, what is not in a method of its own."""
+        resolve, first_line, lines = self._resolve, self._first_line, self._read.lines
         container: Any = self._read.fields
-        lines = self._read.lines
         stack: list[Any] = []
         key: str | None = None
         while True:
@@ -280,23 +282,32 @@ class _Reader:
             if kind is ScalarEvent:
                 if event.tag is not None or event.anchor is not None:
                     self._refuse_decoration(event)
-                if type(container) is list:
-                    container.append(self._scalar(event))
-                elif key is None:
-                    key = self._key(event, container)
+                text = event.value
+                if key is None and type(container) is dict:
+                    if text in container or text in _CORE_WORDS or text[:1] in _NUMBER_MAY_START:
+                        self._check_key(event, container)
+                    key = text
                     if not stack:
-                        lines[key] = self._line(event)
+                        lines[key] = first_line + event.start_mark.line
+                    continue
+                if event.implicit[0] and event.tag is None:
+                    try:
+                        text = resolve(text)
+                    except NotJson:
+                        self._check_number(event)
+                if key is None:
+                    container.append(text)
                 else:
-                    container[key] = self._scalar(event)
+                    container[key] = text
                     key = None
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 self._refuse_decoration(event)
-                if type(container) is dict and key is None:
+                if key is None and type(container) is dict:
                     raise self._error(event, "A key is a list or a mapping; keys are strings.")
                 if len(stack) + 2 > MAX_DEPTH:
                     raise self._error(event, f"The frontmatter is nested more than {MAX_DEPTH} levels deep.")
                 inner: Any = {} if kind is MappingStartEvent else []
-                if type(container) is list:
+                if key is None:
                     container.append(inner)
                 else:
                     container[key] = inner
@@ -309,34 +320,22 @@ class _Reader:
             else:
                 self._refuse_decoration(event)
 
-    def _scalar(self, event: ScalarEvent) -> object:
-        text: str = event.value
-        if not event.implicit[0] or event.tag is not None:
-            return text
-        try:
-            return self._resolve(text)
-        except NotJson:
-            shown = shorten(text)
-            if not self._lenient:
-                raise self._error(
-                    event, f'"{shown}" is a number that JSON cannot hold.', fix=f'Quote it: "{shown}".'
-                ) from None
-            self._repaired(event, f'"{shown}" is a number that JSON cannot hold; it is read as text')
-            return text
+    def _check_number(self, event: ScalarEvent) -> None:
+        shown = shorten(event.value)
+        if not self._lenient:
+            raise self._error(event, f'"{shown}" is a number that JSON cannot hold.', fix=f'Quote it: "{shown}".')
+        self._repaired(event, f'"{shown}" is a number that JSON cannot hold; it is read as text')
 
-    def _key(self, event: ScalarEvent, container: dict[str, object]) -> str:
-        key: str = event.value
-        if event.implicit[0] and event.tag is None and not _is_text(key):
-            shown = shorten(key)
+    def _check_key(self, event: ScalarEvent, container: dict[str, object]) -> None:
+        shown = shorten(event.value)
+        if event.implicit[0] and event.tag is None and not _is_text(event.value):
             if not self._lenient:
                 raise self._error(event, f'The key "{shown}" is not a string.', fix=f'Quote it: "{shown}".')
             self._repaired(event, f'the key "{shown}" is not a string; it is read as text')
-        if key in container:
-            shown = shorten(key)
+        if event.value in container:
             if not self._lenient:
                 raise self._error(event, f'The key "{shown}" stands here a second time.', fix="Remove one of the two.")
             self._repaired(event, f'the key "{shown}" stands here a second time; the last one is used')
-        return key
 
     def _refuse_decoration(self, event: object) -> None:
         """Anchors let a few bytes stand for many; tags say what only some readers understand."""
