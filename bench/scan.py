@@ -56,12 +56,11 @@ def floor(root: str) -> float:
 
 def skillquay(root: str) -> float:
     from skillquay.core.catalog import Catalog
-    from skillquay.core.folders import publish
-    from skillquay.sources.directory import SkippedPath, read_tree
+    from skillquay.sources.directory import SkippedPath, publish_tree
 
     start = time.perf_counter()
-    folders = (item for item in read_tree(root) if not isinstance(item, SkippedPath))
-    catalog = Catalog(entry for folder in folders if (entry := publish(folder).entry))
+    items = (item for item in publish_tree(root) if not isinstance(item, SkippedPath))
+    catalog = Catalog(item.entry for item in items if item.entry)
     spent = time.perf_counter() - start
     assert catalog.entries
     return spent

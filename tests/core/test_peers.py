@@ -127,6 +127,56 @@ def test_the_go_sdk_reads_yaml_in_its_own_way(fields: str, reason: str | None) -
 
 
 @pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ("x: |+\n  a\n\n", None),
+        ("x: >\n  a\n   b\n\n  c", None),
+        ("x: a\x07b", None),
+        ("x: |x", "cannot begin with"),
+        ("x: |2\n    a", "indentation indicator"),
+        ("x: {a: b,", "close on their line"),
+        ("x: {a: b", "close on their line"),
+        ("x: [a,", "close on their line"),
+        ("x: a\n \tb", "tabs"),
+        ("x:\n  -\ta: b", "tabs"),
+        ("x: |\n  a\n \tb", "tabs"),
+        ("x: a # b\n  c", "after a comment"),
+        ("x: 'a' b", "more text after"),
+        ('x: "\\d"', "unknown escape"),
+        ('x: "a\n  b"', "close on their line"),
+        ("license: 'a'\n  x: b", "indented more"),
+        ("x: {'a' b}", "only simple values"),
+        ("x:\n  - a\n    - b: c", "colon and a space"),
+    ],
+)
+def test_the_typescript_sdk_reads_a_part_of_yaml(fields: str, reason: str | None) -> None:
+    found = refused(fields).get(Peer.TYPESCRIPT)
+    assert (found is None) if reason is None else (found is not None and reason in found[1])
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ("x: 0x1F", None),
+        ("x: &a b", None),
+        ("x: !!binary aGk=", "this YAML tag"),
+        ("x: !!map\n  - a", "this YAML tag"),
+        ("x: !!bool maybe", "this YAML tag"),
+        ("x: 2026-02-30", "a date that does not exist"),
+        ("x: 0x_", "a number that it cannot hold"),
+        ("x: =", "YAML 1.1"),
+        ("x: 1.e+999", "JSON cannot hold"),
+        ("x: &a b\ny: &a c", "come twice"),
+        ('x: "\\U00110000"', "stands for no character"),
+        ("x:\ty", "cannot start any token"),
+    ],
+)
+def test_fastmcp_reads_yaml_as_pyyaml_does(fields: str, reason: str | None) -> None:
+    found = refused(fields).get(Peer.FASTMCP)
+    assert (found is None) if reason is None else (found is not None and reason in found[1])
+
+
+@pytest.mark.parametrize(
     ("text", "at", "reason"),
     [
         ("---\nname: überblick\ndescription: d\n---", "skill://überblick", None),

@@ -525,7 +525,7 @@ def test_a_reference_that_is_absolute_or_could_walk_is_refused(reference: str) -
 
 @pytest.mark.parametrize("reference", ["/etc/passwd", "//host/x", "C:\\x", "https://x/y"])
 def test_an_absolute_reference_is_refused_with_an_example_of_a_relative_one(reference: str) -> None:
-    with pytest.raises(UriError, match="is not a path relative to the skill. Give one such as references/GUIDE.md"):
+    with pytest.raises(UriError, match=r"is not a path relative to the skill\. Give one such as references/GUIDE\.md"):
         reference_paths(reference)
 
 

@@ -501,7 +501,7 @@ layouts = st.fixed_dictionaries(
 
 
 @pytest.mark.rule("F4")
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(json_objects, st.sampled_from(['"', "'", "|", ">"]), layouts)
 def test_a_json_document_dumped_by_pyyaml_in_any_style_is_read_back_as_it_was(
     document: dict[str, Any], strings: str, layout: dict[str, Any]
@@ -513,7 +513,7 @@ def test_a_json_document_dumped_by_pyyaml_in_any_style_is_read_back_as_it_was(
 
 
 @pytest.mark.rule("V2")
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(json_objects, layouts)
 def test_what_pyyaml_dumps_in_its_own_style_the_yaml_1_1_reading_reads_as_pyyaml_does(
     document: dict[str, Any], layout: dict[str, Any]

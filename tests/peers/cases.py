@@ -148,6 +148,7 @@ _FIELDS = {
     "blank-description": _only("FS", 'name: demo\ndescription: "  "'),
     "description-that-is-a-date": _only("FG", "name: demo\ndescription: 2026-01-02"),
     "description-that-is-equals": _only("FS", "name: demo\ndescription: ="),
+    "compatibility-that-is-a-merge": _more("FS", "compatibility: <<"),
     "description-of-1024": _only("", f"name: demo\ndescription: {'é' * 1024}"),
     "description-of-1025": _only("FTGS", f"name: demo\ndescription: {'é' * 1025}"),
     "description-of-1024-outside-of-the-bmp": _only("", f"name: demo\ndescription: {'😀' * 1024}"),

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.peers.generated import skill_md
 HERE = Path(__file__).parent
 PEERS = HERE.parent.parent / ".peers"
 GENERATED = 300
+TIMEOUT = 240
 
 pytestmark = pytest.mark.peers
 
@@ -46,17 +48,16 @@ def ask(trees: Path) -> dict[Peer, dict[str, str | None]]:
     for needed in (*(Path(command[0]) for command in commands(trees).values()), PEERS / "node_modules"):
         if not needed.exists():
             pytest.fail(f'{needed} is missing, so the peers cannot be asked. Run "make peers" first.')
-    running = {
-        peer: subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"]}
-        )
-        for peer, command in commands(trees).items()
-    }
-    answers: dict[Peer, dict[str, str | None]] = {}
-    for peer, process in running.items():
-        output, errors = process.communicate()
-        assert process.returncode == 0, f"{peer} could not be asked: {errors.decode()}"
-        answers[peer] = json.loads(output)
+    with ThreadPoolExecutor() as pool:
+        asked = pool.map(run, commands(trees).values())
+        return dict(zip(commands(trees), asked, strict=True))
+
+
+def run(command: list[str | Path]) -> dict[str, str | None]:
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, env=environment, check=False)
+    assert done.returncode == 0, f"{command[1]} failed: {done.stderr.decode()}"
+    answers: dict[str, str | None] = json.loads(done.stdout)
     return answers
 
 
@@ -124,3 +125,12 @@ def test_the_peers_refuse_the_generated_skills_that_are_foretold_and_take_the_ot
         (tmp_path / f"{number:03}" / "demo").mkdir(parents=True)
         (tmp_path / f"{number:03}" / "demo" / "SKILL.md").write_bytes(data)
     assert disagreements(tmp_path) == []
+    for peer in Peer:
+        refusing = sum(peer in refusals for refusals in foretell(tmp_path).values())
+        assert GENERATED / 5 < refusing < GENERATED * 4 / 5  # a generator that only ever fails would prove little
+
+
+def test_without_the_peers_the_tests_fail_and_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.PEERS", tmp_path / "nowhere")
+    with pytest.raises(pytest.fail.Exception, match="make peers"):
+        ask(tmp_path)

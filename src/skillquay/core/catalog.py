@@ -52,7 +52,7 @@ class Catalog:
         self.entries = tuple(sorted(entries, key=_uri))
         self._by_root: dict[tuple[str, ...], SkillEntry] = {}
         for entry in self.entries:
-            if self._by_root.setdefault(entry.root.key, entry) is not entry:
+            if self._by_root.setdefault(entry.uri.key[:-1], entry) is not entry:
                 raise EntryError(f'"{shorten(entry.uri)}" is published twice.', field="uri", rule="G1")
         self._uris = tuple(map(_uri, self.entries))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from skillquay.core.digests import Digest
 from skillquay.core.fields import field_findings
@@ -56,14 +56,16 @@ class Limits:
 LIMITS: Final = Limits(files=512, size=16 * 1024 * 1024)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRecord:
-    """One file of a skill: where it is read, what its bytes hash to, how many they are."""
+class FileRecord(NamedTuple):
+    """One file of a skill: where it is read, what its bytes hash to, how many they are.
+
+    A named tuple, since a scan makes them by the ten thousand.
+    """
 
     uri: SkillUri
     digest: Digest
     size: int
-    extra: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    extra: Mapping[str, object] = _NOTHING
 
     def to_json(self) -> dict[str, object]:
         """The record as it travels."""

@@ -122,7 +122,4 @@ def _typed_plain(text: str) -> bool | float | datetime | str | None:
     digits = text if text[0] == "." else text.replace("_", "")
     if _INT.fullmatch(digits):
         return 0
-    try:
-        return 0.0 if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else text
-    except ValueError:
-        return text
+    return 0.0 if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else text

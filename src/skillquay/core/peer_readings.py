@@ -1,15 +1,16 @@
 """How each peer turns YAML nodes into values: what it types as what, and what it refuses to read.
 
 FastMCP loads with PyYAML's SafeLoader, so PyYAML's own typing is used here; skills-ref loads with StrictYAML, which is
-built on ruamel, a relative of PyYAML. All facts here are checked against the packages in tests/peers. Two ways in which
-ruamel differs are not followed: it takes an entry that has no key at all, and it ends comments and blocks, though not
-lines, at U+0085 and U+2028.
+built on ruamel, a relative of PyYAML. All facts here are checked against the packages in tests/peers. Three ways in
+which ruamel differs are not followed: it takes an entry that has no key at all, it ends comments and blocks, though not
+lines, at U+0085 and U+2028, and it breaks on some comments that stand in the place of a value.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from datetime import date
 
 from yaml import YAMLError
@@ -35,7 +36,7 @@ STANDARD_TAG = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 10_000  # characters; the time to make an integer of more grows with their square
 
 
-class Reading:
+class Reading(ABC):
     """YAML to fields, by way of nodes. What is common is here; each peer overrides what it does in its own way."""
 
     FIRST_LINE = 2
@@ -80,12 +81,12 @@ class Reading:
             result[key] = self.value(value_node)
         return result
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node) -> None:  # noqa: B027 - a peer need not refuse any
         """Refuse a node for how it is written, whatever its value."""
 
+    @abstractmethod
     def scalar(self, node: Node) -> object:
         """What a scalar is to this peer."""
-        raise NotImplementedError
 
     def key(self, node: Node) -> object:
         """What a scalar is that stands as a key."""
@@ -119,8 +120,8 @@ class StrictYamlReading(Reading):
                 )
 
     def scalar(self, node: Node) -> object:
-        """Text. Only a plain = is nothing: it has a type in YAML 1.1 that StrictYAML forgot."""
-        return None if node.is_plain and node.text == "=" else node.text
+        """Text. Only a plain = or << is nothing: each has a type of its own in YAML 1.1 that StrictYAML forgot."""
+        return None if node.is_plain and node.text in {"=", "<<"} else node.text
 
     def key(self, node: Node) -> object:
         """Text."""

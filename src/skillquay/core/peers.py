@@ -138,10 +138,9 @@ def _check_skills_ref(folder: SkillFolder) -> None:
     fields = _read(folder, yaml, StrictYamlReading().read)
     if fields is None:
         return
-    for unknown in fields.values.keys() - _KNOWN_FIELDS:
-        raise _refused(
-            fields, unknown, f'It does not know the field "{shorten(unknown)}". Move it below metadata, or remove it.'
-        )
+    if unknown := [field for field in fields.values if field not in _KNOWN_FIELDS]:
+        reason = f'It does not know the field "{shorten(unknown[0])}". Move it below metadata, or remove it.'
+        raise _refused(fields, unknown[0], reason)
     name = fields.values.get("name")
     if not isinstance(name, str) or not name.strip():
         raise _refused(fields, "name", "The frontmatter has no name. Add a line such as: name: git-workflow")

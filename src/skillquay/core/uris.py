@@ -53,7 +53,7 @@ class SkillUri(str):
         """The URI of these decoded segments, percent-encoded once."""
         first, *rest = segments or [""]
         for segment in segments:
-            _check_segment(segment, shown=shorten("/".join(segments)))
+            _check_segment(segment, "/".join(segments))
         path = [quote(first, _SAFE_IN_AUTHORITY), *(quote(segment, _SAFE_IN_PATH) for segment in rest)]
         return cls(f"{scheme}://{'/'.join(path)}")
 
@@ -129,7 +129,7 @@ def _relative_path(pieces: list[str], shown: str) -> str:
     without_slash = pieces[:-1] if len(pieces) > 1 and not pieces[-1] else pieces
     segments = [piece for piece in without_slash if piece != "."]
     for segment in segments:
-        _check_segment(segment, shown=shown)
+        _check_segment(segment, shown)
     return "/".join(segments)
 
 
@@ -155,13 +155,13 @@ def _check(text: str) -> None:
     if not _PATH.fullmatch(path):
         raise UriError(f'"{shown}" has a character that a URI path may not hold unencoded.')
     for segment in (authority, *(path.split("/") if slash else ())):
-        _check_segment(_decode(segment) if "%" in segment else segment, shown=shown)
+        _check_segment(_decode(segment), text)
 
 
 @lru_cache(maxsize=1024)  # the files of a thousand skills have few different names
 def _encoded(path: str) -> str:
     for segment in path.split("/"):
-        _check_segment(segment, shown=shorten(path))
+        _check_segment(segment, path)
     return quote(path, _SAFE_IN_PATH + "/")
 
 
@@ -169,16 +169,18 @@ def _too_long(text: str) -> UriError:
     return UriError(f'"{shorten(text)}" is {len(text)} characters long; a URI here has at most {MAX_URI_LENGTH}.')
 
 
-def _check_segment(segment: str, *, shown: str) -> None:
+def _check_segment(segment: str, whole: str) -> None:
     if not segment:
-        raise UriError(f'"{shown}" has an empty segment.')
+        raise UriError(f'"{shorten(whole)}" has an empty segment.')
     if segment in {".", ".."}:
-        raise UriError(f'"{shown}" has a "{segment}" segment; paths here never walk up or stand still.')
+        raise UriError(f'"{shorten(whole)}" has a "{segment}" segment; paths here never walk up or stand still.')
     if _WALKS.search(segment):
-        raise UriError(f'"{shown}" has a segment with a slash, a backslash or a control character in it.')
+        raise UriError(f'"{shorten(whole)}" has a segment with a slash, a backslash or a control character in it.')
 
 
 def _decode(segment: str) -> str:
+    if "%" not in segment:
+        return segment
     try:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError:

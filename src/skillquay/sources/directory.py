@@ -10,13 +10,14 @@ import os
 import stat
 import time
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skillquay.core.digests import Digest
 from skillquay.core.entries import LIMITS, FileRecord
 from skillquay.core.findings import Finding, Level
-from skillquay.core.folders import SkillFolder
+from skillquay.core.folders import Publication, SkillFolder, publish
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.errors import UriError
@@ -24,11 +25,12 @@ from skillquay.errors import UriError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["IGNORED", "MAX_DEPTH", "SkippedPath", "read_tree"]
+__all__ = ["IGNORED", "MAX_DEPTH", "SkippedPath", "publish_tree", "read_tree"]
 
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 MAX_DEPTH: Final = 100
 _RECENT: Final = 100_000_000  # nanoseconds in which a file may be written again without its time changing
+_BATCH: Final = 64  # listing, reading and parsing take turns in batches: each is faster while it has the caches
 _FIRST_READ: Final = 1 << 14  # enough for nearly every file of a skill
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
 
@@ -41,13 +43,14 @@ class SkippedPath:
     finding: Finding
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class _OpenSkill:
-    """A skill's directory whose files are still being collected. `below` is where paths relative to it begin."""
+    """A skill's directory whose files are still being collected, until no directory below it is left to read."""
 
     root: SkillUri
     location: str
-    below: int
+    below: int  # where a path in the tree becomes one relative to this skill
+    unread: int = 0
     skill_md: bytes | None = None
     file_count: int = 0
     size: int = 0
@@ -65,21 +68,23 @@ class _OpenSkill:
             files=tuple(self.files),
             file_count=self.file_count,
             size=self.size,
-            findings=tuple(self.findings),
+            findings=tuple(sorted(self.findings, key=_file)),
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Directory:
     """A directory still to be read; `relative` is its path below the root of the tree, with a slash at its end.
 
-    `uri` is None for a root that is published without a prefix: only what lies in it has a URI.
+    `uri` is None for a root that is published without a prefix: only what lies in it has a URI. `skills` are those
+    around it, the outermost first.
     """
 
     location: str
     relative: str
     depth: int
     uri: SkillUri | None
+    skills: tuple[_OpenSkill, ...]
 
 
 class _NotPublishedError(Exception):
@@ -95,167 +100,177 @@ class _NotPublishedError(Exception):
 
 
 def read_tree(root: str, *, prefix: Sequence[str] = ()) -> Iterator[SkillFolder | SkippedPath]:
-    """Every skill below `root`, in the order of their paths, an enclosing skill after the skills nested in it.
+    """Every skill below `root`, an enclosing skill after the skills nested in it.
 
     `root` may be a directory of skills, one skill's directory, or a `SKILL.md`. Each skill is given as soon as it has
     been read, so that a large tree needs little memory.
     """
     if os.path.basename(root) == SKILL_MD and os.path.isfile(root):
         root = os.path.dirname(root) or "."
+    name = os.path.basename(os.path.abspath(root))
     uri = SkillUri.build(prefix) if prefix else None
-    first = _Directory(location=os.path.normpath(root), relative="", depth=0, uri=uri)
-    return _Walk(os.path.basename(os.path.abspath(root))).run(first)
+    pending = [_Directory(location=os.path.normpath(root), relative="", depth=0, uri=uri, skills=())]
+    while pending:
+        batch, pending[-_BATCH:] = pending[: -_BATCH - 1 : -1], []
+        begun = time.time_ns()
+        for here, listing in [(each, _list(each)) for each in batch]:
+            below, problems = _read(here, listing, name, begun)
+            pending.extend(below)
+            yield from _reported(here, problems)
+            for skill in here.skills:
+                skill.unread -= 1
+                if skill.unread == 0:
+                    yield skill.close()
 
 
-class _Walk:
-    """One walk over a tree. `_inside` holds the skills around the current directory, the outermost first."""
+def publish_tree(root: str, *, prefix: Sequence[str] = (), strict: bool = False) -> Iterator[Publication | SkippedPath]:
+    """Every skill below `root` as it would be published, or with what keeps it from that."""
+    items = read_tree(root, prefix=prefix)
+    while batch := list(islice(items, _BATCH)):
+        yield from [item if isinstance(item, SkippedPath) else publish(item, strict=strict) for item in batch]
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._inside: list[_OpenSkill] = []
 
-    def run(self, first: _Directory) -> Iterator[SkillFolder | SkippedPath]:
-        pending: list[_Directory | _OpenSkill] = [first]
-        while pending:
-            here = pending.pop()
-            if isinstance(here, _OpenSkill):
-                yield self._inside.pop().close()
-                continue
-            problems: list[tuple[str, _NotPublishedError]] = []
+_Listing: TypeAlias = "tuple[list[os.DirEntry[str]], dict[str, os.DirEntry[str]]] | _NotPublishedError"
+_Problems: TypeAlias = "list[tuple[str, _NotPublishedError]]"
+
+
+def _list(here: _Directory) -> _Listing:
+    """The sub-directories and the other things in a directory."""
+    directories: list[os.DirEntry[str]] = []
+    others: dict[str, os.DirEntry[str]] = {}
+    try:
+        with os.scandir(here.location) as scan:
+            for entry in scan:
+                if entry.is_dir(follow_symlinks=False):
+                    directories.append(entry)
+                else:
+                    others[entry.name] = entry
+    except OSError as error:
+        return _unreadable(error)
+    return directories, others
+
+
+def _read(here: _Directory, listing: _Listing, root_name: str, begun: int) -> tuple[list[_Directory], _Problems]:
+    """Give a directory's files to the skills around it; its sub-directories are next."""
+    problems: _Problems = []
+    below: list[_Directory] = []
+    if isinstance(listing, _NotPublishedError):
+        return below, [("", listing)]
+    directories, files = listing
+    if skill_md := files.pop(SKILL_MD, None):
+        try:  # it is read before the skill can be past its limits
+            skill = _open(here, root_name)
+            skill.skill_md = _add(skill_md, here, begun) or b""
+        except _NotPublishedError as problem:
+            problems.append((SKILL_MD, problem))
+    elif not here.skills:
+        problems.extend(_seen_outside(directories, files))
+    if here.skills:
+        for name, entry in files.items():
             try:
-                below = self._read(here, pending, problems)
+                _add(entry, here, begun)
             except _NotPublishedError as problem:
-                problems.append(("", problem))
-                below = []
-            for name, reason in sorted(problems, key=itemgetter(0)):
-                if skipped := self._report(reason, here.relative + name, os.path.join(here.location, name)):
-                    yield skipped
-            pending.extend(sorted(below, key=_location, reverse=True))
-
-    def _read(
-        self,
-        here: _Directory,
-        pending: list[_Directory | _OpenSkill],
-        problems: list[tuple[str, _NotPublishedError]],
-    ) -> list[_Directory]:
-        """One directory: its files go to the skills around it, its sub-directories are given back."""
-        since = time.time_ns()
-        directories: list[os.DirEntry[str]] = []
-        files: dict[str, os.DirEntry[str]] = {}
+                problems.append((name, problem))
+    for entry in directories:
         try:
-            with os.scandir(here.location) as scan:
-                for entry in scan:
-                    if entry.is_dir(follow_symlinks=False):
-                        directories.append(entry)
-                    else:
-                        files[entry.name] = entry
-        except OSError as error:
-            raise _unreadable(error) from None
-        uri = here.uri
-        if skill_md := files.pop(SKILL_MD, None):
-            uri = _child(uri, self._name) if here.depth == 0 else _known(uri)
-            skill = _OpenSkill(root=uri, location=here.location, below=len(here.relative))
-            self._inside.append(skill)
-            pending.append(skill)
-            try:  # it is read before the skill can be past its limits
-                skill.skill_md = self._add(skill_md, uri, here, since) or b""
-            except _NotPublishedError as problem:
-                problems.append((SKILL_MD, problem))
-        elif not self._inside:
-            problems.extend(_seen_outside(directories, files))
-            files.clear()
-        for entry in files.values():
-            try:
-                self._add(entry, _known(uri), here, since)
-            except _NotPublishedError as problem:
-                problems.append((entry.name, problem))
-        below: list[_Directory] = []
-        for entry in directories:
-            try:
-                if directory := self._directory(entry, uri, here):
-                    below.append(directory)
-            except _NotPublishedError as problem:
-                problems.append((entry.name, problem))
-        return below
+            if directory := _below(entry, here):
+                below.append(directory)
+        except _NotPublishedError as problem:
+            problems.append((entry.name, problem))
+    for skill in here.skills:
+        skill.unread += len(below)
+    return below, problems
 
-    def _directory(self, entry: os.DirEntry[str], uri: SkillUri | None, here: _Directory) -> _Directory | None:
-        name = entry.name
-        relative = f"{here.relative}{name}/"
-        if name[0] == "." or name in IGNORED:
-            self._leave_out(relative)
-            return None
-        if here.depth == MAX_DEPTH:
-            raise _NotPublishedError(
-                "P1", "depth", f"The tree is more than {MAX_DEPTH} directories deep here.", "Move it up."
-            )
-        return _Directory(entry.path, relative, here.depth + 1, _child(uri, name))
 
-    def _add(self, entry: os.DirEntry[str], uri: SkillUri, here: _Directory, since: int) -> bytes | None:
-        """Read a file once for every skill around it. Past the innermost skill's limits, it is only counted (E4).
+def _open(here: _Directory, root_name: str) -> _OpenSkill:
+    """Begin the skill whose `SKILL.md` is in this directory."""
+    uri = _child(here.uri, root_name) if here.depth == 0 else _known(here.uri)
+    skill = _OpenSkill(root=uri, location=here.location, below=len(here.relative), unread=1)
+    here.uri = uri
+    here.skills = (*here.skills, skill)
+    return skill
 
-        An enclosing skill has every file of the nested one, so that it is past its limits, too.
-        """
-        name, location = entry.name, entry.path
-        if name[0] == ".":
-            self._leave_out(here.relative + name)
-            return None
-        if not entry.is_file(follow_symlinks=False):
-            location = self._behind(entry, here.relative + name)
-        record = None
-        innermost = self._inside[-1]
-        if innermost.file_count > LIMITS.files or innermost.size > LIMITS.size:
-            data, size = None, os.lstat(location).st_size
-        else:
-            data, size = _read_file(location, since)
-        if data is not None:
-            record = FileRecord(uri=_child(uri, name), digest=Digest.of(data), size=size)
-        for skill in self._inside:
-            skill.file_count += 1
-            skill.size += size
-            if record is not None:
-                skill.files.append(record)
-        return data
 
-    def _behind(self, entry: os.DirEntry[str], relative: str) -> str:
-        if not entry.is_symlink():
-            raise _NotPublishedError("U1", "special-file", "A FIFO, a socket or a device, not a file.", "Remove it.")
-        target = self._behind_link(entry.path)
-        self._note(relative, "U8", "link", "A link inside the skill; it is published as a file.")
-        return target
-
-    def _behind_link(self, link: str) -> str:
-        """The file behind a link, when it is one and lies in the same skill (U8)."""
-        root = os.path.realpath(self._inside[-1].location)
-        target = os.path.realpath(link)
-        inside = target.startswith(root + os.sep)
-        if not inside or any(part.startswith(".") for part in target[len(root) + 1 :].split(os.sep)):
-            level = Level.ERROR if os.path.basename(link) == SKILL_MD else Level.WARNING
-            raise _linked("A link that leaves the skill's directory; it is not published.", level)
-        if not os.path.isfile(target):
-            what = "directory" if os.path.isdir(target) else "missing file"
-            raise _linked(f"A link to a {what}; it is not published.")
-        return target
-
-    def _leave_out(self, relative: str) -> None:
-        self._note(relative, "P1", "left-out", "Hidden files and build leftovers are not part of the skill.")
-
-    def _note(self, relative: str, rule: str, kind: str, message: str) -> None:
-        for skill in self._inside:
-            file = shorten(relative[skill.below :], 200)
-            skill.findings.append(Finding(rule=rule, level=Level.NOTE, kind=kind, message=message, file=file))
-
-    def _report(self, problem: _NotPublishedError, relative: str, location: str) -> SkippedPath | None:
-        if not self._inside:
-            return SkippedPath(location=location, finding=problem.finding("."))
-        for skill in self._inside:
-            skill.findings.append(problem.finding(relative[skill.below :]))
+def _below(entry: os.DirEntry[str], here: _Directory) -> _Directory | None:
+    name = entry.name
+    relative = f"{here.relative}{name}/"
+    if name[0] == "." or name in IGNORED:
+        _leave_out(here, relative)
         return None
+    if here.depth == MAX_DEPTH:
+        raise _NotPublishedError(
+            "P1", "depth", f"The tree is more than {MAX_DEPTH} directories deep here.", "Move it up."
+        )
+    return _Directory(entry.path, relative, here.depth + 1, _child(here.uri, name), here.skills)
 
 
-def _read_file(location: str, since: int) -> tuple[bytes | None, int]:
+def _add(entry: os.DirEntry[str], here: _Directory, begun: int) -> bytes | None:
+    """Read a file once for every skill around it. Past the innermost skill's limits, it is only counted (E4).
+
+    An enclosing skill has every file of the nested one, so that it is past its limits, too.
+    """
+    name, location, skills = entry.name, entry.path, here.skills
+    if name[0] == ".":
+        _leave_out(here, here.relative + name)
+        return None
+    if not entry.is_file(follow_symlinks=False):
+        location = _behind(entry, here)
+    record = None
+    innermost = skills[-1]
+    if innermost.file_count > LIMITS.files or innermost.size > LIMITS.size:
+        data, size = None, os.lstat(location).st_size
+    else:
+        data, size = _read_file(location, begun)
+    if data is not None:
+        record = FileRecord(uri=_child(here.uri, name), digest=Digest.of(data), size=size)
+    for skill in skills:
+        skill.file_count += 1
+        skill.size += size
+        if record is not None:
+            skill.files.append(record)
+    return data
+
+
+def _behind(entry: os.DirEntry[str], here: _Directory) -> str:
+    """The file behind a link, when it is one and lies in the same skill (U8)."""
+    if not entry.is_symlink():
+        raise _NotPublishedError("U1", "special-file", "A FIFO, a socket or a device, not a file.", "Remove it.")
+    root = os.path.realpath(here.skills[-1].location)
+    target = os.path.realpath(entry.path)
+    inside = target.startswith(root + os.sep)
+    if not inside or any(part.startswith(".") for part in target[len(root) + 1 :].split(os.sep)):
+        level = Level.ERROR if entry.name == SKILL_MD else Level.WARNING
+        raise _linked("A link that leaves the skill's directory; it is not published.", level)
+    if not os.path.isfile(target):
+        what = "directory" if os.path.isdir(target) else "missing file"
+        raise _linked(f"A link to a {what}; it is not published.")
+    _note(here, here.relative + entry.name, "U8", "link", "A link inside the skill; it is published as a file.")
+    return target
+
+
+def _leave_out(here: _Directory, relative: str) -> None:
+    _note(here, relative, "P1", "left-out", "Hidden files and build leftovers are not part of the skill.")
+
+
+def _note(here: _Directory, relative: str, rule: str, kind: str, message: str) -> None:
+    for skill in here.skills:
+        file = shorten(relative[skill.below :], 200)
+        skill.findings.append(Finding(rule=rule, level=Level.NOTE, kind=kind, message=message, file=file))
+
+
+def _reported(here: _Directory, problems: _Problems) -> Iterator[SkippedPath]:
+    """Problems are findings of the skills around them; where there is none, they are given to the caller."""
+    for name, problem in sorted(problems, key=itemgetter(0)):
+        for skill in here.skills:
+            skill.findings.append(problem.finding((here.relative + name)[skill.below :]))
+        if not here.skills:
+            yield SkippedPath(location=os.path.join(here.location, name), finding=problem.finding("."))
+
+
+def _read_file(location: str, begun: int) -> tuple[bytes | None, int]:
     """A file's bytes and size, all of one moment. Bytes no skill may hold are not read: None, and the size (E4).
 
-    A file whose inode last changed well before `since`, when its directory was begun, did not change while it was
+    A file whose inode last changed well before `begun`, when this began, did not change while it was
     read. Of a file that has just changed, two readings must be the same.
     """
     try:
@@ -268,11 +283,11 @@ def _read_file(location: str, since: int) -> tuple[bytes | None, int]:
                 raise _NotPublishedError("U1", "special-file", "Not a regular file any more.", "Try again.")
             if size > LIMITS.size:
                 return None, size
-            if len(data) == size and since - status.st_ctime_ns > _RECENT:
+            if len(data) == size and begun - status.st_ctime_ns > _RECENT:
                 return data, size
             data = _read_whole(fd, size)
             changed = os.fstat(fd).st_ctime_ns
-            is_still = since - changed > _RECENT or _read_whole(fd, size) == data
+            is_still = begun - changed > _RECENT or _read_whole(fd, size) == data
             if len(data) == size and changed == status.st_ctime_ns and is_still:
                 return data, size
         finally:
@@ -338,4 +353,4 @@ def _seen_outside(
 
 
 _uri = attrgetter("uri")
-_location = attrgetter("location")
+_file = attrgetter("file")
