@@ -4,25 +4,27 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := tests/peers
 
-.PHONY: serve test check bench lock peers fix rules clean
+.PHONY: serve test check gates bench lock peers fix rules clean
 
 serve: .venv/installed  ## Check and list the skills in examples/skills
 	@$(BIN)/skillquay lint examples/skills
 	@echo
 	@$(BIN)/skillquay list examples/skills
 
-test: check .peers/installed  ## Everything CI runs
+test: gates .peers/installed  ## Everything CI runs
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses 2
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-check: .venv/installed  ## The fast part: format, lint, types, unit tests, the rule table
-	$(BIN)/ruff format --check
-	$(BIN)/ruff check
+check: gates  ## The fast part: format, lint, types, the rule table, unit tests
+	$(BIN)/pytest -m "not peers" --numprocesses 2 --quiet
+
+gates: .venv/installed
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
 	$(BIN)/python -m tools.rule_table --check
-	$(BIN)/pytest -m "not peers" -q
 
 fix: .venv/installed  ## Format, and mend what the linter can mend
 	$(BIN)/ruff format
@@ -44,6 +46,15 @@ lock: .venv/installed  ## Choose the newest versions the project allows, and pin
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.peers/installed: $(PEERS)/requirements-fastmcp.txt $(PEERS)/requirements-skills-ref.txt $(PEERS)/package-lock.json
+	$(PYTHON) -m venv --clear .peers/fastmcp
+	.peers/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements-fastmcp.txt
+	$(PYTHON) -m venv --clear .peers/skills-ref
+	.peers/skills-ref/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements-skills-ref.txt
+	cp $(PEERS)/package.json $(PEERS)/package-lock.json .peers/
+	PATH="$(CURDIR)/.peers/fastmcp/bin:$$PATH" npm ci --prefix .peers --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 clean:

@@ -42,7 +42,9 @@ def test_a_module_imports_only_layers_above_its_own(path: Path) -> None:
             assert layer(module) <= LAYERS.index(own), f"{own} imports {module}"
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "core").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((SOURCE / "core").rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
 def test_the_core_does_no_io_and_knows_no_clock(path: Path) -> None:
     roots = {module.split(".")[0] for module in imports(path)}
     assert not roots & NOT_IN_CORE

@@ -1,5 +1,70 @@
 """Publish, verify and use Agent Skills over MCP."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skillquay.core.digests import Digest
+    from skillquay.core.entries import FileRecord, Manifest, SkillEntry, parse_entries, parse_entry
+    from skillquay.core.findings import Finding, Level
+    from skillquay.core.folders import Publication, SkillFolder, publish
+    from skillquay.core.frontmatter import Frontmatter, differences, parse_frontmatter
+    from skillquay.core.lint import lint
+    from skillquay.core.uris import SkillUri
+    from skillquay.core.verification import VerifiedFile, VerifiedSkill, verify_file, verify_skill
+    from skillquay.errors import SkillquayError
+    from skillquay.sources.directory import SkippedPath, publish_tree, read_tree
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "Digest",
+    "FileRecord",
+    "Finding",
+    "Frontmatter",
+    "Level",
+    "Manifest",
+    "Publication",
+    "SkillEntry",
+    "SkillFolder",
+    "SkillUri",
+    "SkillquayError",
+    "SkippedPath",
+    "VerifiedFile",
+    "VerifiedSkill",
+    "__version__",
+    "differences",
+    "lint",
+    "parse_entries",
+    "parse_entry",
+    "parse_frontmatter",
+    "publish",
+    "publish_tree",
+    "read_tree",
+    "verify_file",
+    "verify_skill",
+]
+
+_HOMES = {
+    "core.digests": ("Digest",),
+    "core.entries": ("FileRecord", "Manifest", "SkillEntry", "parse_entries", "parse_entry"),
+    "core.findings": ("Finding", "Level"),
+    "core.folders": ("Publication", "SkillFolder", "publish"),
+    "core.frontmatter": ("Frontmatter", "differences", "parse_frontmatter"),
+    "core.lint": ("lint",),
+    "core.uris": ("SkillUri",),
+    "core.verification": ("VerifiedFile", "VerifiedSkill", "verify_file", "verify_skill"),
+    "errors": ("SkillquayError",),
+    "sources.directory": ("SkippedPath", "publish_tree", "read_tree"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that importing the package costs next to nothing."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,6 +1,6 @@
 """Frontmatters that a careless author, or YAML at its worst, might produce: a grammar for hypothesis.
 
-Left out is what `peer_readings` says it does not follow of skills-ref: entries without a key, U+0085 or U+2028 in
+Left out is what `python_yaml` says it does not follow of skills-ref: entries without a key, U+0085 or U+2028 in
 blocks, comments in the place of values.
 """
 

@@ -313,7 +313,8 @@ def test_a_skill_of_more_than_16_mib_is_refused_without_reading_what_is_too_larg
 
 def test_a_file_that_grows_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = skill(tmp_path, "one", log_txt="begin") / "log.txt"
-    read, grown = os.read, []
+    read = os.read
+    grown: list[int] = []
 
     def read_and_grow(fd: int, size: int) -> bytes:
         data = read(fd, size)

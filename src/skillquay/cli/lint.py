@@ -18,9 +18,10 @@ from skillquay.core.lint import lint
 from skillquay.sources.directory import SkippedPath, read_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from skillquay.core.entries import SkillEntry
+    from skillquay.core.folders import SkillFolder
 
 __all__ = ["run"]
 
@@ -48,8 +49,10 @@ def run(paths: list[str], *, fix: bool, peers: bool, strict: bool, show_all: boo
 
         fix_trees(paths, screen if not as_json else None)
     report = _Report()
-    with counted(_places(paths, report, peers=peers, strict=strict), "findings so far") as places:
-        report.places.extend(places)
+    for path in paths:
+        with counted(read_tree(path), "skills read") as items:
+            places = list(_places(path, items, report, peers=peers, strict=strict))
+        report.places += sorted(places, key=lambda place: place.location)
     if as_json:
         report.write_json()
     else:
@@ -57,22 +60,23 @@ def run(paths: list[str], *, fix: bool, peers: bool, strict: bool, show_all: boo
     return 1 if report.count(Level.ERROR) else 0
 
 
-def _places(paths: list[str], report: _Report, *, peers: bool, strict: bool) -> Iterator[_Place]:
-    for path in paths:
-        entries: list[SkillEntry] = []
-        for item in read_tree(path):
-            if isinstance(item, SkippedPath):
-                yield _Place(location=item.location, finding=item.finding)
-                continue
-            linted = lint(item, strict=strict, peers=peers)
-            report.skills += 1
-            report.clean += not linted.findings
-            if linted.entry is not None:
-                entries.append(linted.entry)
-            for finding in linted.findings:
-                yield _Place(location=item.location, finding=finding)
-        for finding in name_findings(entries):
-            yield _Place(location=path, finding=finding)
+def _places(
+    path: str, items: Iterable[SkillFolder | SkippedPath], report: _Report, *, peers: bool, strict: bool
+) -> Iterator[_Place]:
+    entries: list[SkillEntry] = []
+    for item in items:
+        if isinstance(item, SkippedPath):
+            yield _Place(location=item.location, finding=item.finding)
+            continue
+        linted = lint(item, strict=strict, peers=peers)
+        report.skills += 1
+        report.clean += not linted.findings
+        if linted.entry is not None:
+            entries.append(linted.entry)
+        for finding in linted.findings:
+            yield _Place(location=item.location, finding=finding)
+    for finding in name_findings(entries):
+        yield _Place(location=path, finding=finding)
 
 
 class _Report:

@@ -12,9 +12,8 @@ from rich.text import Text
 from skillquay.cli.output import Screen, counted, fail, human_size, plural, shown_path
 from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
-from skillquay.core.folders import publish
 from skillquay.core.hidden import visible
-from skillquay.sources.directory import SkippedPath, read_tree
+from skillquay.sources.directory import SkippedPath, publish_tree
 
 if TYPE_CHECKING:
     from skillquay.core.entries import SkillEntry
@@ -28,17 +27,16 @@ def run(path: str, *, strict: bool, as_json: bool) -> int:
         return fail(f'there is nothing at "{path}". Give a directory of skills, or a skill.')
     entries: list[SkillEntry] = []
     refused: list[tuple[str, Finding]] = []
-    with counted(read_tree(path), "skills read") as items:
+    with counted(publish_tree(path, strict=strict), "skills read") as items:
         for item in items:
             if isinstance(item, SkippedPath):
                 refused.append((item.location, item.finding))
-                continue
-            publication = publish(item, strict=strict)
-            if publication.entry is not None:
-                entries.append(publication.entry)
+            elif item.entry is not None:
+                entries.append(item.entry)
             else:
-                errors = (finding for finding in publication.findings if finding.level is Level.ERROR)
-                refused.extend((item.location, finding) for finding in errors)
+                errors = (finding for finding in item.findings if finding.level is Level.ERROR)
+                refused.extend((item.folder.location, finding) for finding in errors)
+    refused.sort(key=lambda refusal: refusal[0])
     entries.sort(key=lambda entry: entry.uri)
     if as_json:
         _write_json(entries, refused)

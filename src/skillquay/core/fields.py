@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -86,10 +87,11 @@ def _description_findings(fields: Mapping[str, object]) -> Iterator[Finding]:
         )
         return
     value = fields["description"]
-    if not isinstance(value, str):
-        yield _error("F3", "description", f"The description is {_kind(value)}, not a string.", "Quote it.")
-    elif not value.strip():
+    if value is None or (isinstance(value, str) and not value.strip()):
         yield _error("F3", "description", "The description is empty.", "Say what the skill does and when to use it.")
+    elif not isinstance(value, str):
+        fix = "Write it as one sentence." if isinstance(value, list | dict) else "Quote it."
+        yield _error("F3", "description", f"The description is {_kind(value)}, not a string.", fix)
     elif len(value) > MAX_DESCRIPTION:
         yield _error(
             "F3",
@@ -118,7 +120,8 @@ def _metadata_findings(metadata: object) -> Iterator[Finding]:
 
 
 def _better_name(name: str) -> str | None:
-    better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MAX_NAME].strip("-")
+    letters = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
+    better = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")[:MAX_NAME].strip("-")
     return better if better and better != name else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from skillquay.core.hidden import shorten
-from skillquay.core.peer_yaml import UnreadableError
+from skillquay.core.peers.nodes import UnreadableError
 from skillquay.core.yaml_json import NotJson, core_schema
 
 __all__ = [

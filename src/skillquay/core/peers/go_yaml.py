@@ -10,8 +10,8 @@ import math
 import re
 from datetime import datetime
 
-from skillquay.core.peer_readings import STANDARD_TAG, Reading, check_merged, not_a_key, second_key, unlike_json
-from skillquay.core.peer_yaml import Node, UnreadableError, compose
+from skillquay.core.peers.nodes import Node, UnreadableError, compose
+from skillquay.core.peers.python_yaml import STANDARD_TAG, Reading, check_merged, not_a_key, second_key, unlike_json
 
 __all__ = ["GoReading"]
 

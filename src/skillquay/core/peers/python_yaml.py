@@ -19,7 +19,7 @@ from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
 from skillquay.core.hidden import shorten
-from skillquay.core.peer_yaml import Fields, Node, UnreadableError, compose
+from skillquay.core.peers.nodes import Fields, Node, UnreadableError, compose
 
 __all__ = [
     "STANDARD_TAG",

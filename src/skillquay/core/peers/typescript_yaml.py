@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from skillquay.core.peer_inline import (
+from skillquay.core.peers.nodes import Fields
+from skillquay.core.peers.typescript_inline import (
     BLANK,
     MAX_DEPTH,
     add_once,
@@ -22,7 +23,6 @@ from skillquay.core.peer_inline import (
     typed,
     typed_key,
 )
-from skillquay.core.peer_yaml import Fields
 
 __all__ = ["read_lines"]
 

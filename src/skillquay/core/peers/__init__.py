@@ -22,17 +22,17 @@ from skillquay.core.entries import LIMITS
 from skillquay.core.fields import MAX_NAME, field_findings
 from skillquay.core.frontmatter import MAX_FRONTMATTER, cut
 from skillquay.core.hidden import shorten
-from skillquay.core.peer_go import GoReading
-from skillquay.core.peer_lines import read_lines
-from skillquay.core.peer_readings import FastMcpReading, StrictYamlReading
-from skillquay.core.peer_yaml import UnreadableError
+from skillquay.core.peers.go_yaml import GoReading
+from skillquay.core.peers.nodes import UnreadableError
+from skillquay.core.peers.python_yaml import FastMcpReading, StrictYamlReading
+from skillquay.core.peers.typescript_yaml import read_lines
 from skillquay.errors import FrontmatterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set
 
     from skillquay.core.folders import SkillFolder
-    from skillquay.core.peer_yaml import Fields
+    from skillquay.core.peers.nodes import Fields
 
 __all__ = ["Peer", "PeerRefusal", "peer_refusals"]
 
