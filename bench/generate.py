@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 
 WORDS = (
     "branch",
@@ -26,6 +27,7 @@ def generate(root: str, skills: int) -> None:
     stamp = os.path.join(root, f".made-of-{skills}")
     if os.path.exists(stamp):
         return
+    shutil.rmtree(root, ignore_errors=True)
     choose = random.Random(2640)
     for number in range(skills):
         name = f"{choose.choice(WORDS)}-{choose.choice(WORDS)}-{number}"

@@ -14,9 +14,9 @@ from hashlib import sha256
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
 
-def walk(root: str) -> list[tuple[str, int]]:
-    """Every file below `root` with its size, each looked at with stat, and nothing else."""
-    files: list[tuple[str, int]] = []
+def walk(root: str) -> list[str]:
+    """Every file below `root`, each looked at with stat, and nothing else."""
+    files: list[str] = []
     pending = [root]
     while pending:
         with os.scandir(pending.pop()) as scan:
@@ -24,16 +24,15 @@ def walk(root: str) -> list[tuple[str, int]]:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
                 else:
-                    files.append((entry.path, entry.stat(follow_symlinks=False).st_size))
+                    entry.stat(follow_symlinks=False)
+                    files.append(entry.path)
     return files
 
 
-def read_and_hash(files: list[tuple[str, int]]) -> None:
-    for path, size in files:
-        descriptor = os.open(path, os.O_RDONLY)
-        data = os.read(descriptor, size)
-        os.close(descriptor)
-        sha256(data).hexdigest()
+def read_and_hash(files: list[str]) -> None:
+    for path in files:
+        with open(path, "rb") as file:
+            sha256(file.read()).hexdigest()
 
 
 def pass_over_events(frontmatters: list[bytes]) -> None:
@@ -48,7 +47,7 @@ def floor(root: str) -> float:
     files = walk(root)
     read_and_hash(files)
     spent = time.perf_counter() - start
-    frontmatters = [_frontmatter(path) for path, _ in files if path.endswith("/SKILL.md")]
+    frontmatters = [_frontmatter(path) for path in files if path.endswith("/SKILL.md")]
     start = time.perf_counter()
     pass_over_events(frontmatters)
     return spent + time.perf_counter() - start

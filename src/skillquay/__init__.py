@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing takes longer to import than everything else here; type checkers know the name
 if TYPE_CHECKING:
     from skillquay.core.digests import Digest
     from skillquay.core.entries import FileRecord, Manifest, SkillEntry, parse_entries, parse_entry

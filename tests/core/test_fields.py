@@ -143,7 +143,7 @@ def test_a_description_of_1_to_1024_characters_is_accepted(description: str) -> 
         ("", "The description is empty."),
         (" \n\t", "The description is empty."),
         ("x" * 1025, "The description has 1,025 characters; at most 1,024 are allowed."),
-        (None, "The description is empty, not a string."),
+        (None, "The description is empty."),
         (12, "The description is a number, not a string."),
         (1.5, "The description is a number, not a string."),
         (True, "The description is a boolean, not a string."),
@@ -213,9 +213,13 @@ def test_fields_in_format_and_unknown_fields_pass_without_a_word(fields: dict[st
         ("metadata", {"a": True}, "metadata.a is a boolean, not a string."),
     ],
 )
-def test_any_other_field_out_of_format_is_a_warning_that_names_it(key: str, value: object, message: str) -> None:
+def test_any_other_field_out_of_format_is_a_warning_that_names_it_and_the_readers_it_upsets(
+    key: str, value: object, message: str
+) -> None:
     finding = only(list(field_findings(GOOD | {key: value})))
-    assert (finding.rule, finding.level, finding.kind, finding.message) == ("F3", Level.WARNING, key, message)
+    assert (finding.rule, finding.level, finding.kind) == ("F3", Level.WARNING, key)
+    assert finding.message.startswith(f"{message} FastMCP 4.1")
+    assert finding.message.endswith("refuse the skill for it.")
     assert finding.fix
 
 
@@ -302,7 +306,7 @@ def test_a_finding_at_another_level_is_the_same_remark() -> None:
         rule="F3",
         level=Level.ERROR,
         kind="license",
-        message="license is a number, not a string.",
+        message="license is a number, not a string. FastMCP 4.1 and the Go SDK refuse the skill for it.",
         file="SKILL.md",
         line=None,
         fix="Quote it.",

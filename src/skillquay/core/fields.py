@@ -134,7 +134,17 @@ def _error(rule: str, kind: str, message: str, fix: str | None) -> Finding:
     return Finding(rule=rule, level=Level.ERROR, kind=kind, message=message, fix=fix)
 
 
+# Who refuses a skill over such a field. Checked against those packages in tests/peers; core/peers has the details.
+_REFUSED_BY = {
+    "compatibility": "FastMCP 4.1, the TypeScript SDK 2.4 and the Go SDK refuse",
+    "license": "FastMCP 4.1 and the Go SDK refuse",
+    "allowed-tools": "FastMCP 4.1 and the Go SDK refuse",
+    "metadata": "FastMCP 4.1, the TypeScript SDK 2.4 and the Go SDK refuse",
+}
+
+
 def _warning(kind: str, message: str, fix: str) -> Finding:
+    message = f"{message} {_REFUSED_BY[kind]} the skill for it."
     return Finding(rule="F3", level=Level.WARNING, kind=kind, message=message, fix=fix)
 
 

@@ -16,13 +16,22 @@ if TYPE_CHECKING:
 
     from skillquay.core.yaml_json import JsonValue
 
-__all__ = ["MAX_FRONTMATTER", "Cut", "Difference", "Frontmatter", "cut", "differences", "parse_frontmatter"]
+__all__ = [
+    "MAX_FRONTMATTER",
+    "Cut",
+    "Difference",
+    "Frontmatter",
+    "cut",
+    "differences",
+    "parse_frontmatter",
+    "refuse_disputed_breaks",
+]
 
 MAX_FRONTMATTER = 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"---[ \t]*\r?\n")
-_CLOSE = re.compile(rb"^---[ \t]*(?:\r?\n|\r?\Z)", re.MULTILINE)
+_CLOSE = re.compile(rb"---[ \t]*(?:\r?\n|\r?\Z)")
 # YAML 1.1 ends a line at these, YAML 1.2 does not: one file, two meanings.
 _DISPUTED_BREAK = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
@@ -84,7 +93,10 @@ def cut(data: bytes) -> Cut:
             line=1,
             fix='Begin the file with a line "---", the fields name and description, and another line "---".',
         )
-    closing = _CLOSE.search(data, opening.end())
+    closing = None
+    line_end = data.find(b"\n---", opening.end() - 1)
+    while line_end >= 0 and not (closing := _CLOSE.match(data, line_end + 1)):
+        line_end = data.find(b"\n---", line_end + 1)
     if closing is None:
         raise FrontmatterError(
             'The frontmatter has no closing line "---".', line=1, fix='Put a line "---" after the last field.'
@@ -103,15 +115,16 @@ def cut(data: bytes) -> Cut:
 def parse_frontmatter(data: bytes) -> Frontmatter:
     """The frontmatter of a `SKILL.md`, read strictly: what skillquay publishes and what it verifies against."""
     part = cut(data)
-    _refuse_disputed_breaks(part)
+    refuse_disputed_breaks(part)
     read = read_mapping(part.yaml, first_line=Cut.FIRST_LINE)
     return Frontmatter(
         fields=MappingProxyType(read.fields), lines=MappingProxyType(read.lines), body_start=part.body_start
     )
 
 
-def _refuse_disputed_breaks(part: Cut) -> None:
-    if disputed := _DISPUTED_BREAK.search(part.yaml):
+def refuse_disputed_breaks(part: Cut) -> None:
+    """Refuse what ends a line for some readers and not for others: the file would have two meanings."""
+    if not part.yaml.isascii() and (disputed := _DISPUTED_BREAK.search(part.yaml)):
         code = ord(disputed[0].decode("utf-8"))
         raise FrontmatterError(
             f"The frontmatter holds U+{code:04X}, which some readers take for the end of a line.",

@@ -6,9 +6,11 @@ docs/decisions/0003-what-belongs-to-a-skill.md.
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter, itemgetter
@@ -116,7 +118,8 @@ def read_tree(root: str, *, prefix: Sequence[str] = ()) -> Iterator[SkillFolder 
         for here, listing in [(each, _list(each)) for each in batch]:
             below, problems = _read(here, listing, name, begun)
             pending.extend(below)
-            yield from _reported(here, problems)
+            if problems:
+                yield from _reported(here, problems)
             for skill in here.skills:
                 skill.unread -= 1
                 if skill.unread == 0:
@@ -126,8 +129,25 @@ def read_tree(root: str, *, prefix: Sequence[str] = ()) -> Iterator[SkillFolder 
 def publish_tree(root: str, *, prefix: Sequence[str] = (), strict: bool = False) -> Iterator[Publication | SkippedPath]:
     """Every skill below `root` as it would be published, or with what keeps it from that."""
     items = read_tree(root, prefix=prefix)
-    while batch := list(islice(items, _BATCH)):
-        yield from [item if isinstance(item, SkippedPath) else publish(item, strict=strict) for item in batch]
+    while True:
+        with _collector_paused():
+            batch = list(islice(items, _BATCH))
+            published = [item if isinstance(item, SkippedPath) else publish(item, strict=strict) for item in batch]
+        if not batch:
+            return
+        yield from published
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A scan makes no cycles, but so many objects that the collector would look at all of them again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _Listing: TypeAlias = "tuple[list[os.DirEntry[str]], dict[str, os.DirEntry[str]]] | _NotPublishedError"
