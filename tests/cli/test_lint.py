@@ -70,7 +70,7 @@ def test_json_has_everything_and_nothing_else(run: Run, skills: Path) -> None:
 
 def test_peers_are_named(run: Run, skills: Path) -> None:
     done = run("lint", "--peers", "skills/warned")
-    assert "refused by FastMCP 4.1" in done.out
+    assert "Refused by FastMCP 4.1, TypeScript SDK 2.4, Go SDK (proposed): metadata.version" in done.out
 
 
 def test_two_skills_of_one_name_are_pointed_out(run: Run, tmp_path: Path) -> None:

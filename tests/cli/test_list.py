@@ -51,8 +51,10 @@ def test_an_empty_tree_is_said_to_be_empty(run: Run, tmp_path: Path) -> None:
     assert run("list", "empty").out.startswith('No skills in "empty".')
 
 
-def test_a_terminal_sees_every_skill(run_in_terminal: Run, skills: Path) -> None:
+def test_a_terminal_sees_every_skill_on_one_line(run_in_terminal: Run, skills: Path) -> None:
+    (skills / "good" / "SKILL.md").write_text(f"---\nname: good\ndescription: {'Long. ' * 50}\n---\n")
     done = run_in_terminal("list", "skills")
+    assert done.out.count("Long.") < 12
     assert "good" in done.out
     assert "Not published" in done.out
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillquay.core.fields import field_findings, name_problem
+from skillquay.core.fields import field_findings, name_problem, naming_readers
 from skillquay.core.findings import Finding, Level
 
 if TYPE_CHECKING:
@@ -217,10 +217,16 @@ def test_any_other_field_out_of_format_is_a_warning_that_names_it_and_the_reader
     key: str, value: object, message: str
 ) -> None:
     finding = only(list(field_findings(GOOD | {key: value})))
-    assert (finding.rule, finding.level, finding.kind) == ("F3", Level.WARNING, key)
-    assert finding.message.startswith(f"{message} FastMCP 4.1")
-    assert finding.message.endswith("refuse the skill for it.")
+    assert (finding.rule, finding.level, finding.kind, finding.message) == ("F3", Level.WARNING, key, message)
     assert finding.fix
+    named = naming_readers(finding).message
+    assert named.startswith(f"{message} FastMCP 4.1")
+    assert named.endswith("refuse the skill for it.")
+
+
+def test_only_warnings_about_fields_name_readers() -> None:
+    for finding in field_findings({"metadata": {"io.modelcontextprotocol/x": "y"}, "description": "d"}):
+        assert naming_readers(finding) == finding
 
 
 @pytest.mark.parametrize(
@@ -306,7 +312,7 @@ def test_a_finding_at_another_level_is_the_same_remark() -> None:
         rule="F3",
         level=Level.ERROR,
         kind="license",
-        message="license is a number, not a string. FastMCP 4.1 and the Go SDK refuse the skill for it.",
+        message="license is a number, not a string.",
         file="SKILL.md",
         line=None,
         fix="Quote it.",

@@ -113,10 +113,10 @@ def test_a_skill_md_larger_than_hosts_read_is_warned_about() -> None:
 @pytest.mark.rule("F3")
 def test_readers_that_would_refuse_a_skill_are_named_when_asked_for() -> None:
     skill = folder("---\nname: one\ndescription: d\nmetadata:\n  n: 1\n---\n")
-    assert not [each for each in lint(skill).findings if each.kind.startswith("refused by")]
-    named = {each.kind for each in lint(skill, peers=True).findings if each.kind.startswith("refused by")}
-    assert "refused by FastMCP 4.1" in named
-    assert "refused by TypeScript SDK 2.4" in named
+    assert not [each for each in lint(skill).findings if each.kind == "refused-by-peer"]
+    (refusal,) = [each for each in lint(skill, peers=True).findings if each.kind == "refused-by-peer"]
+    assert refusal.message.startswith("Refused by FastMCP 4.1, TypeScript SDK 2.4, Go SDK (proposed): metadata.n is")
+    assert refusal.line == 4
 
 
 @given(

@@ -317,11 +317,11 @@ def test_no_bytes_make_it_fail_and_every_reason_is_a_sentence_without_hidden_cha
 @pytest.mark.rule("F3")
 @pytest.mark.parametrize("field", ["license: [a]", "allowed-tools: [a]", "compatibility: [a]", "metadata:\n  a: [b]"])
 def test_the_readers_named_in_the_warning_about_a_field_are_those_that_refuse_it(field: str) -> None:
-    from skillquay.core.fields import field_findings
+    from skillquay.core.fields import field_findings, naming_readers
     from skillquay.core.frontmatter import parse_frontmatter
 
     skill_md = f"---\nname: demo\ndescription: d\n{field}\n---\n".encode()
     (finding,) = field_findings(parse_frontmatter(skill_md).fields)
     refusing = {refusal.peer for refusal in peer_refusals(folder(skill_md))}
     for peer, name in {Peer.FASTMCP: "FastMCP", Peer.TYPESCRIPT: "TypeScript", Peer.GO: "Go SDK"}.items():
-        assert (name in finding.message) == (peer in refusing), peer
+        assert (name in naming_readers(finding).message) == (peer in refusing), peer

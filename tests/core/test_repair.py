@@ -95,6 +95,12 @@ def test_what_cannot_be_mended_is_left_as_it_is(data: bytes) -> None:
     assert repair(data).data == data
 
 
+def test_a_file_that_quoting_does_not_make_readable_is_not_half_mended() -> None:
+    data = skill_md("description: Use: this\nother: [broken\n")
+    assert repair(data).data == data
+    assert repair(data).steps == ()
+
+
 @given(st.binary(max_size=300) | st.text("ab: '\"#\n-|>*&@[]{}", max_size=120).map(str.encode))
 def test_any_bytes_can_be_given_and_repair_settles(data: bytes) -> None:
     for content in (data, b"---\n" + data + b"\n---\nBody\n"):

@@ -66,7 +66,7 @@ def _show(screen: Screen, path: str, entries: list[SkillEntry], refused: list[tu
     if not entries and not refused:
         screen.line(f'No skills in "{shown_path(path)}". A skill is a directory with a file named SKILL.md.')
         return
-    screen.rows((_row(entry) for entry in entries), indent=0)
+    screen.rows((_row(entry) for entry in entries), indent=0, wrap=False)
     files = sum(len(entry.resources) for entry in entries if isinstance(entry.resources, Manifest))
     size = sum(entry.resources.size for entry in entries if isinstance(entry.resources, Manifest))
     screen.line(f"{plural(len(entries), 'skill')}, {plural(files, 'file')}, {human_size(size)}.")

@@ -40,14 +40,14 @@ class Screen:
         else:
             sys.stdout.write(f"{text.plain}\n")
 
-    def rows(self, rows: Iterable[tuple[Text, ...]], *, indent: int = 2) -> None:
-        """Columns as wide as they need to be; the last one takes the rest of the line and wraps within it."""
+    def rows(self, rows: Iterable[tuple[Text, ...]], *, indent: int = 2, wrap: bool = True) -> None:
+        """Columns as wide as they need to be; on a terminal the last one wraps in the rest of the line, or is cut."""
         rows = list(rows)
         if self.is_terminal:
             table = Table.grid(padding=(0, 2))
             for index in range(len(rows[0]) - 1 if rows else 0):
                 table.add_column(no_wrap=True, max_width=40 if index == 0 else None)
-            table.add_column(ratio=1, overflow="fold")
+            table.add_column(ratio=1, overflow="fold" if wrap else "ellipsis", no_wrap=not wrap)
             for row in rows:
                 table.add_row(*row)
             from rich.padding import Padding

@@ -13,7 +13,15 @@ from skillquay.core.hidden import shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MAX_COMPATIBILITY", "MAX_DESCRIPTION", "MAX_NAME", "RESERVED_METADATA", "field_findings", "name_problem"]
+__all__ = [
+    "MAX_COMPATIBILITY",
+    "MAX_DESCRIPTION",
+    "MAX_NAME",
+    "RESERVED_METADATA",
+    "field_findings",
+    "name_problem",
+    "naming_readers",
+]
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
@@ -143,8 +151,14 @@ _REFUSED_BY = {
 }
 
 
+def naming_readers(finding: Finding) -> Finding:
+    """A warning about a field, with the readers that refuse a skill over it (F3)."""
+    if finding.rule != "F3" or finding.kind not in _REFUSED_BY:
+        return finding
+    return replace(finding, message=f"{finding.message} {_REFUSED_BY[finding.kind]} the skill for it.")
+
+
 def _warning(kind: str, message: str, fix: str) -> Finding:
-    message = f"{message} {_REFUSED_BY[kind]} the skill for it."
     return Finding(rule="F3", level=Level.WARNING, kind=kind, message=message, fix=fix)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skillquay.core.entries import LIMITS, Manifest, SkillEntry
-from skillquay.core.fields import field_findings
+from skillquay.core.fields import field_findings, naming_readers
 from skillquay.core.findings import Finding, Level
 from skillquay.core.frontmatter import Frontmatter, parse_frontmatter
 from skillquay.core.hidden import shorten
@@ -98,7 +98,7 @@ def _checked(folder: SkillFolder, *, strict: bool) -> tuple[Frontmatter | None, 
         )
         return None, findings
     fields = field_findings(frontmatter.fields, frontmatter.lines)
-    findings.extend(finding.at(Level.ERROR) if strict else finding for finding in fields)
+    findings.extend(naming_readers(finding.at(Level.ERROR) if strict else finding) for finding in fields)
     findings.extend(_directory_findings(folder, frontmatter))
     return frontmatter, findings
 

@@ -28,6 +28,7 @@ _HIDDEN = re.compile(
     f"|(?P<control>[{_CONTROL}]+)"
     "|(?P<comment><!--)"
 )
+_MAY_HIDE = re.compile(f"[{_TAGS}{_BIDI}{_ZERO_WIDTH}{_CONTROL}<]")
 _KINDS = {
     "tag": "Unicode tag characters",
     "bidi": "bidirectional controls",
@@ -59,7 +60,8 @@ def find_hidden(text: str, *, limit: int = 100) -> tuple[Hidden, ...]:
     """Where the text hides something from a person: at most `limit` places, each with its line."""
     found: list[Hidden] = []
     line, counted_to = 1, 0
-    for match in _HIDDEN.finditer(text, 1 if text.startswith("\ufeff") else 0):
+    first = _MAY_HIDE.search(text, 1 if text.startswith("\ufeff") else 0)
+    for match in _HIDDEN.finditer(text, first.start()) if first else ():
         line += text.count("\n", counted_to, match.start())
         counted_to = match.start()
         kind = _KINDS[str(match.lastgroup)]

@@ -45,12 +45,18 @@ def lint(folder: SkillFolder, *, strict: bool = False, peers: bool = False) -> L
     publication = publish(folder, strict=strict)
     findings = [*_with_fixes(publication.findings, folder.skill_md), *_content_findings(folder)]
     if peers:
-        findings += [
-            Finding(rule="F3", level=Level.WARNING, kind=f"refused by {each.peer}", message=each.reason, line=each.line)
-            for each in peer_refusals(folder)
-        ]
+        findings.extend(_peer_findings(folder))
     findings.sort(key=_place)
     return Linted(entry=publication.entry, findings=tuple(findings))
+
+
+def _peer_findings(folder: SkillFolder) -> Iterator[Finding]:
+    """What known readers would refuse; those with the same reason are named together."""
+    reasons: dict[tuple[int | None, str], list[str]] = {}
+    for refusal in peer_refusals(folder):
+        reasons.setdefault((refusal.line, refusal.reason), []).append(refusal.peer)
+    for (line, reason), names in reasons.items():
+        yield _warning("F3", "refused-by-peer", f"Refused by {', '.join(names)}: {reason}", line)
 
 
 def _with_fixes(findings: Iterable[Finding], data: bytes) -> Iterator[Finding]:

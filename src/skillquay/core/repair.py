@@ -52,12 +52,15 @@ def repair(data: bytes) -> Repaired:
     except FrontmatterError:
         return Repaired(data=data, steps=tuple(steps))
     yaml = part.yaml
-    if _is_broken(yaml):
-        yaml, lines = quote_broken_values(yaml)
-        steps.extend((line, "quote a value that YAML cannot read as it stands") for line in lines)
-    if not _is_broken(yaml):
+    is_readable = _is_readable(yaml)
+    if not is_readable:
+        quoted, lines = quote_broken_values(yaml)
+        if is_readable := _is_readable(quoted):  # otherwise something else is wrong, and this may not be it
+            yaml = quoted
+            steps.extend((line, "quote a value that YAML cannot read as it stands") for line in lines)
+    if is_readable:
         quoted, lines = _quote_typed_values(yaml)
-        if read_mapping(quoted, as_text, lenient=True) == read_mapping(yaml, as_text, lenient=True):
+        if lines and read_mapping(quoted, as_text, lenient=True) == read_mapping(yaml, as_text, lenient=True):
             yaml = quoted
             steps.extend((line, "quote a value that is meant as text") for line in lines)
     closing = data[part.yaml_start + len(part.yaml) : part.body_start]
@@ -188,12 +191,12 @@ def _reads_as_text(value: str) -> bool:
         return False
 
 
-def _is_broken(yaml: bytes) -> bool:
+def _is_readable(yaml: bytes) -> bool:
     try:
         read_mapping(yaml, as_text, lenient=True)
     except FrontmatterError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _indent(line: str) -> int:

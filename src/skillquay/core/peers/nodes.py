@@ -109,7 +109,7 @@ def compose(text: str, *, libyaml: bool, first_line: int, whole: bool = True) ->
 
 def _not_yaml(problem: str, line: int) -> UnreadableError:
     return UnreadableError(
-        f"To it the frontmatter is not valid YAML: {problem}. Quote or rewrite the value there.", line
+        f"The frontmatter is not valid YAML to it: {problem}. Quote or rewrite the value there.", line
     )
 
 
