@@ -3,6 +3,7 @@
     SkillquayError
     ├── AuthorError              the skill's author
     │   └── FrontmatterError         SKILL.md cannot be read as a skill
+    │       └── YamlSyntaxError          its frontmatter is not YAML
     ├── ServerError              the server that published it
     │   ├── EntryError               a listing entry is not valid
     │   └── VerificationError        content is not what the entry describes
@@ -34,6 +35,7 @@ __all__ = [
     "UnlistedFileError",
     "UriError",
     "VerificationError",
+    "YamlSyntaxError",
 ]
 
 
@@ -57,6 +59,10 @@ class FrontmatterError(AuthorError):
         super().__init__(message, rule=rule)
         self.line = line
         self.fix = fix
+
+
+class YamlSyntaxError(FrontmatterError):
+    """The frontmatter is not YAML at all; a value that is not quoted is the usual cause."""
 
 
 class ServerError(SkillquayError):

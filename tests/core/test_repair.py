@@ -101,7 +101,7 @@ def test_a_file_that_quoting_does_not_make_readable_is_not_half_mended() -> None
     assert repair(data).steps == ()
 
 
-@given(st.binary(max_size=300) | st.text("ab: '\"#\n-|>*&@[]{}", max_size=120).map(str.encode))
+@given(st.binary(max_size=300) | st.text("ab1\ufeff: '\"#\n-|>*&@[]{}", max_size=120).map(str.encode))
 def test_any_bytes_can_be_given_and_repair_settles(data: bytes) -> None:
     for content in (data, b"---\n" + data + b"\n---\nBody\n"):
         once = repair(content)
@@ -130,15 +130,67 @@ def test_values_that_are_quoted_keep_every_line_in_its_place(text: str) -> None:
     assert quoted.replace(b"'", b"") == yaml_text.replace(b"'", b"")
 
 
-def test_mending_a_megabyte_of_broken_lines_takes_one_pass() -> None:
-    data = skill_md("".join(f"k{number}: a: b\n" for number in range(60_000)))
-    assert len(fields(repair(data).data)) == 60_000
+@pytest.mark.parametrize(
+    "frontmatter",
+    [
+        "".join(f"k{number}: a: b\n" for number in range(60_000)),
+        "description: a" + " " * 900_000 + "b: c\n",
+        "description: a\n" + "  b: c\n" * 100_000,
+        "description: a" + " #" * 400_000 + ": b\n",
+    ],
+    ids=["many broken lines", "a run of spaces", "a long value", "many comments"],
+)
+def test_a_megabyte_of_broken_lines_takes_no_more_than_a_few_passes(frontmatter: str) -> None:
+    data = skill_md(frontmatter)
+    once = repair(data).data
+    assert repair(once).data == once
+
+
+def test_a_file_with_more_broken_lines_than_a_person_overlooks_is_left_alone() -> None:
+    data = skill_md("".join(f"k{number}: a: b\n" for number in range(17)))
+    assert repair(data).data == data
+    assert len(fields(repair(skill_md("".join(f"k{number}: a: b\n" for number in range(16)))).data)) == 16
+
+
+@pytest.mark.rule("F5")
+@pytest.mark.parametrize(
+    "frontmatter",
+    [
+        "license: &x MIT\ncompatibility: *x\n",  # read by YAML, refused by policy
+        'license: &m MIT\ndescription: "x\n  y: *b* c\n  "\n',
+        "description: Use: it\n  # todo remove\n",
+        "description: null\nlicense: ~\nmetadata:\n  x: ~\n",
+    ],
+)
+def test_what_a_repair_would_give_another_meaning_is_left_alone(frontmatter: str) -> None:
+    assert repair(skill_md(frontmatter)).data == skill_md(frontmatter)
+
+
+@pytest.mark.rule("F5")
+@pytest.mark.parametrize(
+    "beside",
+    ["notes:\n  - |\n    foo: bar: baz\n", "my key: |\n  foo: bar: baz\n", "license: MIT #note: internal\n"],
+)
+def test_only_the_broken_line_is_touched(beside: str) -> None:
+    mended = repair(skill_md(f"{beside}other: a: b\n"))
+    assert mended.data == skill_md(f"{beside}other: 'a: b'\n")
+
+
+def test_byte_order_marks_anywhere_do_no_harm() -> None:
+    inside = b"---\n\xef\xbb\xbfname: a\ndescription: 12\n---\n"
+    assert repair(inside).data in {inside, inside.replace(b"12", b'"12"')}
+    twice = b"\xef\xbb\xbf\xef\xbb\xbf---\nname: a\n---\n"
+    assert repair(twice).data == b"---\nname: a\n---\n"
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         ("name: Old Name\n", 'name: "new"\n'),
+        ("name: foo\n  bar\n", "name: foo\n  bar\n"),
+        ('name: "foo\n  bar"\n', 'name: "foo\n  bar"\n'),
+        ('"name": foo\n', '"name": foo\n'),
+        ("name: a\nname: b\n", "name: a\nname: b\n"),
         ("name: 'old'   # why\n", 'name: "new"   # why\n'),
         ("name: old\r\n", 'name: "new"\r\n'),
         ("name: |\n  old\n", "name: |\n  old\n"),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -42,25 +43,32 @@ class Screen:
 
     def rows(self, rows: Iterable[tuple[Text, ...]], *, indent: int = 2, wrap: bool = True) -> None:
         """Columns as wide as they need to be; on a terminal the last one wraps in the rest of the line, or is cut."""
-        rows = list(rows)
-        if self.is_terminal:
-            table = Table.grid(padding=(0, 2))
-            for index in range(len(rows[0]) - 1 if rows else 0):
-                table.add_column(no_wrap=True, max_width=40 if index == 0 else None)
-            table.add_column(ratio=1, overflow="fold" if wrap else "ellipsis", no_wrap=not wrap)
-            for row in rows:
-                table.add_row(*row)
-            from rich.padding import Padding
-
-            self._console.print(Padding(table, (0, 0, 0, indent)))
+        table = list(rows)
+        if self.is_terminal and wrap and table:
+            self._wrap(table, indent)
             return
-        widths = [
-            max((len(row[column].plain) for row in rows), default=0) for column in range(len(rows[0]) if rows else 0)
-        ]
-        for row in rows:
-            cells = [cell.plain.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-            text = (" " * indent + "  ".join([*cells, row[-1].plain])).rstrip()
-            sys.stdout.write(f"{text}\n")
+        widths = [max(len(cell.plain) for cell in column) for column in zip(*table, strict=True)]
+        for *cells, last in table:
+            line = Text(" " * indent)
+            for cell, width in zip(cells, widths, strict=False):
+                cell.pad_right(width - len(cell.plain) + 2)
+                line.append_text(cell)
+            line.append_text(last)
+            line.rstrip()
+            if self.is_terminal:
+                line.truncate(self._console.width, overflow="ellipsis")
+                self._console.print(line, no_wrap=True)
+            else:
+                sys.stdout.write(f"{line.plain}\n")
+
+    def _wrap(self, table: list[tuple[Text, ...]], indent: int) -> None:
+        grid = Table.grid(padding=(0, 2))
+        for index in range(len(table[0]) - 1):
+            grid.add_column(no_wrap=True, max_width=40 if index == 0 else None)
+        grid.add_column(ratio=1, overflow="fold")
+        for row in table:
+            grid.add_row(*row)
+        self._console.print(Padding(grid, (0, 0, 0, indent)))
 
 
 @contextmanager

@@ -13,24 +13,28 @@ from typing import TYPE_CHECKING, Any
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.events import CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent
 
-from skillquay.core.frontmatter import Cut, cut
-from skillquay.core.yaml_json import as_text, core_schema, read_mapping, yaml_1_1
-from skillquay.errors import FrontmatterError
+from skillquay.core.frontmatter import Cut, cut, parse_frontmatter
+from skillquay.core.yaml_json import Mapped, as_text, core_schema, read_mapping, yaml_1_1
+from skillquay.errors import FrontmatterError, YamlSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Repaired", "quote_broken_values", "rename", "repair"]
 
+_BOM = b"\xef\xbb\xbf"
 STRING_FIELDS = frozenset({"name", "description", "license", "compatibility", "allowed-tools"})
 _PROSE_FIELDS = frozenset({"description", "compatibility", "license"})
 
 _FIELD = re.compile(r"(?P<head> *(?P<key>[A-Za-z0-9_][A-Za-z0-9_.-]*):[ \t]+)(?P<value>[^\s\"'\[{|>#].*)")
-_BLOCK = re.compile(r" *(?:- +)*[A-Za-z0-9_][A-Za-z0-9_.-]*:[ \t]+[|>][-+0-9]*[ \t]*(?:#.*)?")
+_NAME_LINE = re.compile(
+    rb"(?m)^name:[ \t]+[^\s#|>&*!\"'][^\r\n#]*(?<![ \t\r])|^name:[ \t]+(?:\"[^\"\\\r\n]*\"|'[^'\r\n]*')"
+)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_COMMENT = re.compile(r"[ \t]+#[ \t].*")
+_COMMENT = re.compile(r"(?<![ \t])[ \t]+#[ \t].*")
 _BREAKS = re.compile(r":(?:[ \t]|$)")
 _CANNOT_START = "*&!%@`"
+_MOST_REPAIRS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,23 +48,19 @@ class Repaired:
 def repair(data: bytes) -> Repaired:
     """Every safe repair of a `SKILL.md`. What the fields say, read as text, is the same before and after."""
     steps: list[tuple[int, str]] = []
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
+    if data.startswith(_BOM):
+        data = data.lstrip(_BOM)
         steps.append((1, "remove the byte order mark"))
     try:
         part = cut(data)
     except FrontmatterError:
         return Repaired(data=data, steps=tuple(steps))
     yaml = part.yaml
-    is_readable = _is_readable(yaml)
-    if not is_readable:
-        quoted, lines = quote_broken_values(yaml)
-        if is_readable := _is_readable(quoted):  # otherwise something else is wrong, and this may not be it
-            yaml = quoted
-            steps.extend((line, "quote a value that YAML cannot read as it stands") for line in lines)
-    if is_readable:
+    yaml, lines = quote_broken_values(yaml)
+    steps.extend((line, "quote a value that YAML cannot read as it stands") for line in lines)
+    if (said := _as_text(yaml)) is not None:
         quoted, lines = _quote_typed_values(yaml)
-        if lines and read_mapping(quoted, as_text, lenient=True) == read_mapping(yaml, as_text, lenient=True):
+        if lines and _as_text(quoted) == said:
             yaml = quoted
             steps.extend((line, "quote a value that is meant as text") for line in lines)
     closing = data[part.yaml_start + len(part.yaml) : part.body_start]
@@ -72,47 +72,67 @@ def repair(data: bytes) -> Repaired:
 
 
 def quote_broken_values(yaml: bytes) -> tuple[bytes, tuple[int, ...]]:
-    """Quote values with a colon in them, or that begin with what YAML reserves; the lines are those of the file (F5).
+    """Quote the values that YAML cannot read: a colon in them, or a first character it reserves (F5).
 
-    One pass over the lines. Text inside block scalars is left alone; a value that goes on over indented lines is quoted
-    as a whole, since quoted lines fold as plain ones do.
+    Only where libyaml itself stops, and only as often as `_MOST_REPAIRS`; when that does not make the whole readable,
+    or when what is wrong is not the syntax, nothing is changed. A value that goes on over indented lines is quoted as
+    a whole, since quoted lines fold as plain ones do. The lines given back are those of the file.
     """
-    lines = _LINE.findall(yaml.decode("utf-8"))
+    lines: list[str] = _LINE.findall(yaml.decode("utf-8"))
     repaired: list[int] = []
-    index = 0
-    while index < len(lines):
-        if _BLOCK.fullmatch(lines[index].rstrip()):
-            index = _end_of_value(lines, index)
-            continue
-        found = _FIELD.fullmatch(lines[index].rstrip())
-        end = index + 1
-        if found:
-            end = _end_of_value(lines, index)
-            if _needs_quotes(found, lines[index + 1 : end]):
-                _quote(lines, index, end, found)
-                repaired.append(Cut.FIRST_LINE + index)
-        index = end
-    return "".join(lines).encode("utf-8"), tuple(repaired)
+    current = yaml
+    while (broken := _broken_line(current)) is not None:
+        owner = _owner(lines, broken)
+        if owner is None or owner in repaired or len(repaired) == _MOST_REPAIRS:
+            return yaml, ()
+        _quote(lines, owner)
+        repaired.append(owner)
+        current = "".join(lines).encode("utf-8")
+    return current, tuple(Cut.FIRST_LINE + index for index in repaired)
+
+
+def _broken_line(yaml: bytes) -> int | None:
+    try:
+        read_mapping(yaml, as_text, first_line=0, lenient=True)
+    except YamlSyntaxError as error:
+        return error.line
+    except FrontmatterError:
+        pass  # not a matter of syntax
+    return None
+
+
+def _owner(lines: list[str], broken: int) -> int | None:
+    """The line of the key whose value quotes would make readable, if the line that broke belongs to one."""
+    if broken >= len(lines):
+        return None
+    found = _FIELD.fullmatch(lines[broken].rstrip())
+    if found and (found["value"][0] in _CANNOT_START or _BREAKS.search(_COMMENT.sub("", found["value"]))):
+        return None if _has_comment(lines, broken) else broken
+    # "metadata: x" over "  author: y" may mean anything; a sentence over several lines can only be a sentence.
+    above = broken - 1
+    while above >= 0 and (not lines[above].strip() or _indent(lines[above]) >= _indent(lines[broken])):
+        above -= 1
+    found = _FIELD.fullmatch(lines[above].rstrip()) if above >= 0 else None
+    is_sentence = found is not None and found["key"] in _PROSE_FIELDS and not _has_comment(lines, above)
+    return above if is_sentence else None
+
+
+def _has_comment(lines: list[str], index: int) -> bool:
+    """True when a comment has a line of its own within the value: as a part of the text it would be published."""
+    return any(line.lstrip().startswith("#") for line in lines[index + 1 : _end_of_value(lines, index)])
 
 
 def rename(data: bytes, name: str) -> bytes:
-    """The same `SKILL.md` with this value in its `name` line; unchanged when the name does not stand on one line."""
+    """The same `SKILL.md` with this name; unchanged when that cannot be done in the one line the name stands on."""
     part = cut(data)
-    renamed, count = re.subn(
-        rb"(?m)^(name:[ \t]+)[^\s#|>&*!][^\r\n#]*?([ \t]*(?:#[^\r\n]*)?\r?)$",
-        lambda match: match[1] + json.dumps(name, ensure_ascii=False).encode() + match[2],
-        part.yaml,
-    )
     end = part.yaml_start + len(part.yaml)
-    return data[: part.yaml_start] + renamed + data[end:] if count == 1 else data
-
-
-def _needs_quotes(found: re.Match[str], continuation: list[str]) -> bool:
-    value = _COMMENT.sub("", found["value"])
-    if value[0] in _CANNOT_START or _BREAKS.search(value):
-        return True
-    # "metadata: x" over "  author: y" may mean anything; a sentence over several lines can only be a sentence.
-    return found["key"] in _PROSE_FIELDS and any(_BREAKS.search(line.rstrip()) for line in continuation)
+    renamed = _NAME_LINE.sub(lambda _: b"name: " + json.dumps(name, ensure_ascii=False).encode(), part.yaml)
+    changed = data[: part.yaml_start] + renamed + data[end:]
+    try:
+        before, after = dict(parse_frontmatter(data).fields), dict(parse_frontmatter(changed).fields)
+    except FrontmatterError:
+        return data
+    return changed if after == before | {"name": name} else data
 
 
 def _end_of_value(lines: list[str], index: int) -> int:
@@ -126,7 +146,10 @@ def _end_of_value(lines: list[str], index: int) -> int:
     return last
 
 
-def _quote(lines: list[str], start: int, end: int, found: re.Match[str]) -> None:
+def _quote(lines: list[str], start: int) -> None:
+    end = _end_of_value(lines, start)
+    found = _FIELD.fullmatch(lines[start].rstrip())
+    assert found is not None
     comment = ""
     value = found["value"]
     if end == start + 1 and (commented := _COMMENT.search(value)):
@@ -184,19 +207,18 @@ def _values_meant_as_text(yaml: bytes) -> Iterator[Any]:
 
 
 def _reads_as_text(value: str) -> bool:
-    """True when every standard reading takes this plain scalar for text."""
+    """True when every standard reading takes this plain scalar for text, or for nothing at all."""
     try:
-        return isinstance(core_schema(value), str) and isinstance(yaml_1_1(value), str)
+        return core_schema(value) is None or (isinstance(core_schema(value), str) and isinstance(yaml_1_1(value), str))
     except ValueError:
         return False
 
 
-def _is_readable(yaml: bytes) -> bool:
+def _as_text(yaml: bytes) -> Mapped | None:
     try:
-        read_mapping(yaml, as_text, lenient=True)
+        return read_mapping(yaml, as_text, lenient=True)
     except FrontmatterError:
-        return False
-    return True
+        return None
 
 
 def _indent(line: str) -> int:

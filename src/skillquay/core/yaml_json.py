@@ -24,7 +24,7 @@ from yaml.events import (
 )
 
 from skillquay.core.hidden import shorten
-from skillquay.errors import FrontmatterError
+from skillquay.errors import FrontmatterError, YamlSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -231,7 +231,7 @@ def read_mapping(
         mark = error.problem_mark or error.context_mark
         line = first_line + (mark.line if mark else 0)
         problem = ": ".join(part for part in (error.context, error.problem) if part)
-        raise FrontmatterError(f"The frontmatter is not valid YAML: {problem}.", line=line, rule="F4") from None
+        raise YamlSyntaxError(f"The frontmatter is not valid YAML: {problem}.", line=line, rule="F4") from None
     except YAMLError as error:  # the reader's own: a character YAML does not allow
         position = getattr(error, "position", 0)
         line = first_line + data.count(b"\n", 0, position)
