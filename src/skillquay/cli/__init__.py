@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 __all__ = ["main"]
@@ -14,6 +15,17 @@ def main() -> None:
 
         sys.stdout.write(f"skillquay {__version__}\n")
         return
+    import signal
+
     from skillquay.cli.app import app
 
-    app()
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has seen enough ends us, quietly
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+        sys.stdout.flush()
+    except OSError as error:
+        sys.exit(f"skillquay: the output cannot be written: {error.strerror}.")

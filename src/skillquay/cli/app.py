@@ -16,7 +16,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse what would be published with a warning, too.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse skills with a field out of format, too.")]
 
 
 def _version(wanted: bool) -> None:

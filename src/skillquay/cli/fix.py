@@ -58,10 +58,13 @@ def _renamed(folder: SkillFolder, data: bytes, screen: Screen | None) -> bytes:
         return data
     if screen is None or not screen.is_terminal or not sys.stdin.isatty() or not name or name == directory:
         return data
+    renamed = rename(data, directory)
+    if renamed == data:
+        return data
     question = f'{folder.location}: set the name "{name}" to the directory\'s name "{directory}"? [y/N] '
     sys.stdout.write(visible(question))
     sys.stdout.flush()
-    return rename(data, directory) if sys.stdin.readline().strip().lower() in {"y", "yes"} else data
+    return renamed if sys.stdin.readline().strip().lower() in {"y", "yes"} else data
 
 
 def _replace(location: str, *, before: bytes, after: bytes) -> None:
@@ -70,14 +73,16 @@ def _replace(location: str, *, before: bytes, after: bytes) -> None:
     with open(location, "rb") as file:
         if file.read() != before:
             raise OSError(0, "it changed in the meantime")
-        mode = os.fstat(file.fileno()).st_mode
+        status = os.fstat(file.fileno())
     descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(location), prefix=".skillquay-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(after)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, mode & 0o7777)
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            os.chown(temporary, status.st_uid, status.st_gid)
+        os.chmod(temporary, status.st_mode & 0o7777)
         os.replace(temporary, location)
     except BaseException:
         os.unlink(temporary)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.output import LEVEL_STYLE, Screen, counted, fail, plural, shown_path
+from skillquay.cli.output import LEVEL_STYLE, Screen, counted, fail, path_problem, plural, shown_path
 from skillquay.core.catalog import name_findings
 from skillquay.core.findings import Finding, Level
 from skillquay.core.lint import lint
@@ -41,8 +41,9 @@ class _Place:
 def run(paths: list[str], *, fix: bool, peers: bool, strict: bool, show_all: bool, as_json: bool) -> int:
     """Lint every skill below the paths; the exit status says whether there was an error."""
     for path in paths:
-        if not os.path.exists(path):
-            return fail(f'there is nothing at "{path}". Give a directory of skills, a skill, or a SKILL.md.')
+        if problem := path_problem(path):
+            return fail(problem)
+    paths = _apart(paths)
     screen = Screen()
     if fix:
         from skillquay.cli.fix import fix_trees
@@ -58,6 +59,20 @@ def run(paths: list[str], *, fix: bool, peers: bool, strict: bool, show_all: boo
     else:
         report.show(screen, paths, show_all=show_all)
     return 1 if report.count(Level.ERROR) else 0
+
+
+def _apart(paths: list[str]) -> list[str]:
+    """The paths without those that another one includes."""
+    real = {path: os.path.join(os.path.realpath(path), "") for path in dict.fromkeys(paths)}
+    return [
+        path
+        for index, path in enumerate(real)
+        if not any(
+            real[path].startswith(other) and (real[path] != other or place < index)
+            for place, other in enumerate(real.values())
+            if place != index
+        )
+    ]
 
 
 def _places(

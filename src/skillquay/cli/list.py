@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.output import Screen, counted, fail, human_size, plural, shown_path
+from skillquay.cli.output import Screen, counted, fail, human_size, path_problem, plural, shown_path
 from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import visible
@@ -20,11 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_MOST_REFUSALS = 20
+
 
 def run(path: str, *, strict: bool, as_json: bool) -> int:
     """List one tree."""
-    if not os.path.exists(path):
-        return fail(f'there is nothing at "{path}". Give a directory of skills, or a skill.')
+    if problem := path_problem(path):
+        return fail(problem)
     entries: list[SkillEntry] = []
     refused: list[tuple[str, Finding]] = []
     with counted(publish_tree(path, strict=strict), "skills read") as items:
@@ -72,11 +73,13 @@ def _show(screen: Screen, path: str, entries: list[SkillEntry], refused: list[tu
     screen.line(f"{plural(len(entries), 'skill')}, {plural(files, 'file')}, {human_size(size)}.")
     if refused:
         screen.line("")
-        screen.line((f"Not published ({len(refused):,}):", "bold"))
+        screen.line((f"Not published ({len({location for location, _ in refused}):,}):", "bold"))
         screen.rows(
             (Text(shown_path(location)), Text(finding.rule), Text(visible(finding.message)))
-            for location, finding in refused
+            for location, finding in refused[:_MOST_REFUSALS]
         )
+        if len(refused) > _MOST_REFUSALS:
+            screen.line(f"  … and {len(refused) - _MOST_REFUSALS:,} more reasons.")
         screen.line(f'See all findings with "skillquay lint {shown_path(path)}".')
 
 

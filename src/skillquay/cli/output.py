@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -14,15 +15,17 @@ from rich.text import Text
 
 from skillquay.core.findings import Level
 from skillquay.core.hidden import visible
+from skillquay.core.uris import SKILL_MD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["LEVEL_STYLE", "Screen", "counted", "fail", "human_size", "plural", "shown_path"]
+__all__ = ["LEVEL_STYLE", "Screen", "counted", "fail", "human_size", "path_problem", "plural", "shown_path"]
 
 Item = TypeVar("Item")
 
 LEVEL_STYLE = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+_NARROW = 60  # columns below which a table has no room for sentences
 _PATIENCE = 0.4  # seconds of silence a person does not mind
 
 
@@ -44,7 +47,7 @@ class Screen:
     def rows(self, rows: Iterable[tuple[Text, ...]], *, indent: int = 2, wrap: bool = True) -> None:
         """Columns as wide as they need to be; on a terminal the last one wraps in the rest of the line, or is cut."""
         table = list(rows)
-        if self.is_terminal and wrap and table:
+        if self.is_terminal and wrap and table and self._console.width >= _NARROW:
             self._wrap(table, indent)
             return
         widths = [max(len(cell.plain) for cell in column) for column in zip(*table, strict=True)]
@@ -55,9 +58,11 @@ class Screen:
                 line.append_text(cell)
             line.append_text(last)
             line.rstrip()
-            if self.is_terminal:
+            if self.is_terminal and not wrap:
                 line.truncate(self._console.width, overflow="ellipsis")
                 self._console.print(line, no_wrap=True)
+            elif self.is_terminal:
+                self._console.print(line, soft_wrap=True)
             else:
                 sys.stdout.write(f"{line.plain}\n")
 
@@ -75,7 +80,7 @@ class Screen:
 def counted(items: Iterable[Item], noun: str) -> Iterator[Iterator[Item]]:
     """Pass items on, and tell a person at a terminal how many there were so far once it takes long."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield iter(items)
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn
@@ -97,6 +102,14 @@ def fail(message: str) -> int:
     """Say what is wrong with the command, and give the exit status for it."""
     sys.stderr.write(f"skillquay: {visible(message)}\n")
     return 2
+
+
+def path_problem(path: str) -> str | None:
+    """Why a path cannot be looked through for skills; None when it can."""
+    if os.path.isdir(path) or (os.path.basename(path) == SKILL_MD and os.path.isfile(path)):
+        return None
+    what = f'"{path}" is a file' if os.path.exists(path) else f'there is nothing at "{path}"'
+    return f"{what}. Give a directory of skills, a skill's directory, or a SKILL.md."
 
 
 def plural(count: int, noun: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skillquay.core.entries import LIMITS, Manifest, SkillEntry
-from skillquay.core.fields import field_findings, naming_readers
+from skillquay.core.fields import field_findings, name_problem, naming_readers
 from skillquay.core.findings import Finding, Level
 from skillquay.core.frontmatter import Frontmatter, parse_frontmatter
 from skillquay.core.hidden import shorten
@@ -106,7 +106,7 @@ def _checked(folder: SkillFolder, *, strict: bool) -> tuple[Frontmatter | None, 
 def _directory_findings(folder: SkillFolder, frontmatter: Frontmatter) -> Iterator[Finding]:
     directory = folder.name
     name = frontmatter.name
-    if name and name != directory:
+    if name != directory and name_problem(name) is None:
         yield Finding(
             rule="F2",
             level=Level.ERROR,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from skillquay.core.findings import Finding, Level
@@ -27,7 +28,8 @@ MAX_LOCAL_SKILL_MD = 64 * 1024
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _CODE = re.compile(r"`[^`\n]*`")
-_LINK = re.compile(r"\]\([ \t]*<?([^()\s<>]+)")
+_LINK = re.compile(r"\]\([ \t]*(?:<([^<>\n]+)>|([^()\s<>]+))")
+_MOST_OF_A_BODY = 100
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|#|//|.*[{}$*]")
 _EXPANSION = re.compile(r"(?:^|\s)!`[^`\n]+`")
 
@@ -61,12 +63,17 @@ def _peer_findings(folder: SkillFolder) -> Iterator[Finding]:
 
 def _with_fixes(findings: Iterable[Finding], data: bytes) -> Iterator[Finding]:
     """The findings, each that `--fix` would mend saying so; what else it would mend is a note."""
-    steps = dict(repair(data).steps)
+    steps = list(repair(data).steps)
     for finding in findings:
-        step = steps.pop(finding.line, None) if finding.file == SKILL_MD and finding.line else None
-        yield replace(finding, fix=f"--fix would {step}.") if step else finding
-    for line, step in steps.items():
-        yield _note("F5", "fixable", f"--fix would {step}.", line)
+        mends = finding.kind == "frontmatter" and finding.fix is None
+        step = next((each for each in steps if mends and each[0] == finding.line), None)
+        if step is not None:
+            steps.remove(step)
+            yield replace(finding, fix=f"--fix would {step[1]}.")
+        else:
+            yield finding
+    for line, what in steps:
+        yield _note("F5", "fixable", f"--fix would {what}.", line)
 
 
 def _content_findings(folder: SkillFolder) -> Iterator[Finding]:
@@ -88,7 +95,7 @@ def _content_findings(folder: SkillFolder) -> Iterator[Finding]:
     except FrontmatterError:
         return
     line = data.count(b"\n", 0, body_start) + 1
-    yield from _body_findings(folder, data[body_start:].decode("utf-8"), line)
+    yield from islice(_body_findings(folder, data[body_start:].decode("utf-8"), line), _MOST_OF_A_BODY)
 
 
 def _body_findings(folder: SkillFolder, body: str, first_line: int) -> Iterator[Finding]:
@@ -104,7 +111,8 @@ def _body_findings(folder: SkillFolder, body: str, first_line: int) -> Iterator[
         if _EXPANSION.search(text):
             yield _warning("X4", "expansion", "A load-time command (!`…`) stays text when the skill is served.", line)
         for link in _LINK.finditer(_CODE.sub("", text)):
-            if not _ELSEWHERE.match(link[1]) and (problem := _link_problem(link[1], known)):
+            target = link[1] or link[2]
+            if not _ELSEWHERE.match(target) and (problem := _link_problem(target, known)):
                 yield _warning("U5", "link-target", problem, line)
 
 

@@ -28,7 +28,8 @@ _BEYOND_ASCII = "\u00a0-\u2027\u202a-\ud7ff\ue000-\U0010ffff"
 _AUTHORITY = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;={_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})+")
 _PATH = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/\[\]{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*")
 _PORT = re.compile(r":[0-9]{1,5}")
-_WALKS = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_WALKS = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SAFE_IN_AUTHORITY = "!$&'()*+,;="
 _SAFE_IN_PATH = "!$&'()*+,;=:@"
@@ -174,6 +175,8 @@ def _check_segment(segment: str, whole: str) -> None:
         raise UriError(f'"{shorten(whole)}" has an empty segment.')
     if segment in {".", ".."}:
         raise UriError(f'"{shorten(whole)}" has a "{segment}" segment; paths here never walk up or stand still.')
+    if _SURROGATE.search(segment):
+        raise UriError(f'"{shorten(whole)}" has a segment that is not UTF-8.')
     if _WALKS.search(segment):
         raise UriError(f'"{shorten(whole)}" has a segment with a slash, a backslash or a control character in it.')
 

@@ -53,15 +53,15 @@ class _OpenSkill:
     location: str
     below: int  # where a path in the tree becomes one relative to this skill
     unread: int = 0
-    skill_md: bytes | None = None
+    skill_md: bytes | _NotPublishedError = b""
     file_count: int = 0
     size: int = 0
     files: list[FileRecord] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def close(self) -> SkillFolder | SkippedPath:
-        if self.skill_md is None:
-            return SkippedPath(location=os.path.join(self.location, SKILL_MD), finding=self.findings[0])
+        if isinstance(self.skill_md, _NotPublishedError):
+            return SkippedPath(location=self.location, finding=self.skill_md.finding(SKILL_MD))
         self.files.sort(key=_uri)
         return SkillFolder(
             root=self.root,
@@ -178,9 +178,13 @@ def _read(here: _Directory, listing: _Listing, root_name: str, begun: int) -> tu
         return below, [("", listing)]
     directories, files = listing
     if skill_md := files.pop(SKILL_MD, None):
-        try:  # it is read before the skill can be past its limits
+        try:
             skill = _open(here, root_name)
-            skill.skill_md = _add(skill_md, here, begun) or b""
+            try:  # it is read before the skill can be past its limits
+                skill.skill_md = _add(skill_md, here, begun) or b""
+            except _NotPublishedError as problem:
+                skill.skill_md = problem
+                raise
         except _NotPublishedError as problem:
             problems.append((SKILL_MD, problem))
     elif not here.skills:
@@ -238,7 +242,7 @@ def _add(entry: os.DirEntry[str], here: _Directory, begun: int) -> bytes | None:
     record = None
     innermost = skills[-1]
     if innermost.file_count > LIMITS.files or innermost.size > LIMITS.size:
-        data, size = None, os.lstat(location).st_size
+        data, size = None, _size(location)
     else:
         data, size = _read_file(location, begun)
     if data is not None:
@@ -255,15 +259,16 @@ def _behind(entry: os.DirEntry[str], here: _Directory) -> str:
     """The file behind a link, when it is one and lies in the same skill (U8)."""
     if not entry.is_symlink():
         raise _NotPublishedError("U1", "special-file", "A FIFO, a socket or a device, not a file.", "Remove it.")
+    level = Level.ERROR if entry.name == SKILL_MD else Level.WARNING
     root = os.path.realpath(here.skills[-1].location)
     target = os.path.realpath(entry.path)
-    inside = target.startswith(root + os.sep)
-    if not inside or any(part.startswith(".") for part in target[len(root) + 1 :].split(os.sep)):
-        level = Level.ERROR if entry.name == SKILL_MD else Level.WARNING
+    if target != root and not target.startswith(root + os.sep):
         raise _linked("A link that leaves the skill's directory; it is not published.", level)
+    if any(part.startswith(".") for part in target[len(root) + 1 :].split(os.sep)):
+        raise _linked("A link to something hidden; it is not published.", level)
     if not os.path.isfile(target):
-        what = "directory" if os.path.isdir(target) else "missing file"
-        raise _linked(f"A link to a {what}; it is not published.")
+        where = "to a directory" if os.path.isdir(target) else "that leads nowhere"
+        raise _linked(f"A link {where}; it is not published.", level)
     _note(here, here.relative + entry.name, "U8", "link", "A link inside the skill; it is published as a file.")
     return target
 
@@ -284,7 +289,15 @@ def _reported(here: _Directory, problems: _Problems) -> Iterator[SkippedPath]:
         for skill in here.skills:
             skill.findings.append(problem.finding((here.relative + name)[skill.below :]))
         if not here.skills:
-            yield SkippedPath(location=os.path.join(here.location, name), finding=problem.finding("."))
+            location = os.path.join(here.location, name) if name else here.location
+            yield SkippedPath(location=location, finding=problem.finding("."))
+
+
+def _size(location: str) -> int:
+    try:
+        return os.lstat(location).st_size
+    except OSError as error:
+        raise _unreadable(error) from None
 
 
 def _read_file(location: str, begun: int) -> tuple[bytes | None, int]:
@@ -297,19 +310,20 @@ def _read_file(location: str, begun: int) -> tuple[bytes | None, int]:
         fd = os.open(location, _OPEN_FLAGS)
         try:
             data = os.read(fd, _FIRST_READ)
-            status = os.fstat(fd)
-            size = status.st_size
-            if not stat.S_ISREG(status.st_mode):
-                raise _NotPublishedError("U1", "special-file", "Not a regular file any more.", "Try again.")
-            if size > LIMITS.size:
-                return None, size
-            if len(data) == size and begun - status.st_ctime_ns > _RECENT:
-                return data, size
-            data = _read_whole(fd, size)
-            changed = os.fstat(fd).st_ctime_ns
-            is_still = begun - changed > _RECENT or _read_whole(fd, size) == data
-            if len(data) == size and changed == status.st_ctime_ns and is_still:
-                return data, size
+            for _ in range(2):
+                status = os.fstat(fd)
+                size = status.st_size
+                if not stat.S_ISREG(status.st_mode):
+                    raise _NotPublishedError("U1", "special-file", "Not a regular file any more.", "Try again.")
+                if size > LIMITS.size:
+                    return None, size
+                if len(data) == size and begun - status.st_ctime_ns > _RECENT:
+                    return data, size
+                data = _read_whole(fd, size)
+                changed = os.fstat(fd).st_ctime_ns
+                is_still = begun - changed > _RECENT or _read_whole(fd, size) == data
+                if len(data) == size and changed == status.st_ctime_ns and is_still:
+                    return data, size
         finally:
             os.close(fd)
     except OSError as error:
@@ -342,7 +356,8 @@ def _known(uri: SkillUri | None) -> SkillUri:
 
 def _unreadable(error: OSError) -> _NotPublishedError:
     reason = (error.strerror or "unknown error").lower()
-    return _NotPublishedError("U1", "unreadable", f"It cannot be read: {reason}.", "Check its permissions.")
+    fix = "Check its permissions." if isinstance(error, PermissionError) else "See what is the matter with it."
+    return _NotPublishedError("U1", "unreadable", f"It cannot be read: {reason}.", fix)
 
 
 def _linked(message: str, level: Level = Level.WARNING) -> _NotPublishedError:
