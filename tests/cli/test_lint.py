@@ -57,6 +57,25 @@ def test_several_paths_are_linted_together(run: Run, skills: Path) -> None:
     assert "2 skills: 1 warning, 1 note; 1 clean." in run("lint", "skills/good", "skills/warned").out
 
 
+def test_paths_that_include_each_other_are_linted_once(run: Run, skills: Path) -> None:
+    assert "3 skills: " in run("lint", "skills", "skills/good", "skills", "./skills/../skills").out
+
+
+def test_a_file_that_is_no_skill_md_is_status_2(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for command in ("lint", "list"):
+        done = run(command, "notes.txt")
+        assert done.status == 2
+        assert '"notes.txt" is a file' in done.err
+
+
+def test_output_that_cannot_be_encoded_or_written_is_no_traceback(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "tree" / "a\nb", "no frontmatter")
+    done = run("lint", "tree", PYTHONIOENCODING="ascii")
+    assert "Traceback" not in done.err
+    assert done.status == 1
+
+
 def test_json_has_everything_and_nothing_else(run: Run, skills: Path) -> None:
     done = run("lint", "--json", "skills")
     report = json.loads(done.out)
@@ -99,7 +118,7 @@ def test_many_findings_are_summed_up_and_all_are_shown_when_asked_for(run: Run, 
         write(tmp_path / "tree" / f"s{number}", f"---\nname: s{number}\ndescription: d\nlicense: 1\n---\n")
     done = run("lint", "tree")
     assert len(done.out.splitlines()) < 30
-    assert "100 skills: 100 warnings; 0 clean." in done.out
+    assert "100 skills: 100 warnings, 100 notes; 0 clean." in done.out
     assert "See every one with --all" in done.out
     assert run("lint", "--all", "tree").out.count("license is a number") == 100
 

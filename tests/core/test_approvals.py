@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from skillquay.core.approvals import Answer, Approval, Approvals, Grant, fingerprint, requested_tools
 from skillquay.core.changes import compare
-from skillquay.core.entries import DYNAMIC, SkillEntry, parse_entry
+from skillquay.core.entries import SkillEntry, parse_entry
 from skillquay.errors import VerificationError
 from tests.core.builders import ACME, EVIL, Published, publish, skill_md
 
@@ -194,7 +194,7 @@ def test_an_approval_of_a_skill_is_none_of_a_skill_nested_in_it() -> None:
     outer = publish({"deep/inner/SKILL.md": inner.skill_md})
     approvals = Approvals().record(allow(outer))
     assert approvals.find(inner.id()) is None
-    assert not allow(outer).covers(inner.entry.resources)
+    assert not allow(outer).covers(inner.entry)
 
 
 # What an approval binds to
@@ -205,7 +205,7 @@ def test_an_approval_of_a_skill_is_none_of_a_skill_nested_in_it() -> None:
 @pytest.mark.parametrize("two", ENTRIES)
 def test_an_approval_covers_exactly_its_own_set_of_files(one: str, two: str) -> None:
     if one != "dynamic":
-        assert allow(ENTRIES[one]).covers(ENTRIES[two].entry.resources) == (one == two)
+        assert allow(ENTRIES[one]).covers(ENTRIES[two].entry) == (one == two)
 
 
 @pytest.mark.rule("A1")
@@ -216,7 +216,7 @@ def test_the_order_of_files_and_annotations_of_any_kind_do_not_matter() -> None:
     assert isinstance(resources, list)
     annotated = [{**each, "_meta": {"com.example/approved": True}} for each in reversed(resources)]
     other = parse_entry({**raw, "resources": annotated, "_meta": {"com.example/trusted": True}, "approved": True})
-    assert allow(ENTRIES["added"]).covers(other.resources)
+    assert allow(ENTRIES["added"]).covers(other)
     assert Approval.of(A.id(), other, grant=Grant.LOAD, answer=Answer.ALLOW) == allow(ENTRIES["added"])
 
 
@@ -231,9 +231,10 @@ def test_no_answer_about_a_dynamic_skill_can_be_kept(grant: Grant, answer: Answe
 
 @pytest.mark.rule("A3")
 def test_no_approval_covers_a_dynamic_skill() -> None:
-    empty = Approval(skill=A.id(), grant=Grant.LOAD, answer=Answer.ALLOW, pairs=())
-    assert not empty.covers(DYNAMIC)
-    assert not allow(A).covers(DYNAMIC)
+    dynamic = ENTRIES["dynamic"].entry
+    empty = Approval(skill=A.id(), grant=Grant.LOAD, answer=Answer.ALLOW, pairs=(), shown=dynamic.shown)
+    assert not empty.covers(dynamic)
+    assert not allow(A).covers(dynamic)
 
 
 @pytest.mark.rule("A1")
@@ -245,11 +246,24 @@ def test_an_answer_is_not_bound_to_the_entry_of_another_skill() -> None:
     assert failure.value.rule == "A1"
 
 
-@pytest.mark.rule("X2")
-def test_only_an_answer_about_tools_remembers_which_tools_were_asked_for() -> None:
-    skill = publish({"SKILL.md": skill_md("refunds", "allowed-tools: Read Bash(git *)")})
-    assert allow(skill, Grant.TOOLS).tools == "Read Bash(git *)"
-    assert allow(skill, Grant.LOAD).tools == allow(skill, Grant.EXECUTE).tools == ""
+@pytest.mark.rule("A1")
+@pytest.mark.rule("A2")
+@pytest.mark.parametrize("grant", Grant)
+def test_an_answer_given_to_a_lying_frontmatter_ends_when_the_entry_tells_the_truth(grant: Grant) -> None:
+    raw = A.entry.to_json()
+    lie = parse_entry({**raw, "frontmatter": {**A.entry.frontmatter, "description": "Harmless weather."}})
+    given = Approvals().record(Approval.of(A.id(), lie, grant=grant, answer=Answer.ALLOW))
+    after, (revocation,) = given.observe(A.id(), A.entry)
+    assert after.find(A.id(), grant) is None
+    assert revocation.change.frontmatter_changed
+    assert not revocation.change.rewritten
+    assert not Approval.of(A.id(), lie, grant=grant, answer=Answer.ALLOW).covers(A.entry)
+
+
+@pytest.mark.rule("N1")
+def test_the_entry_of_another_skill_ends_no_answer() -> None:
+    with pytest.raises(VerificationError, match="is not acme"):
+        Approvals().record(allow(A)).observe(A.id(), publish(at="skill://other/refunds").entry)
 
 
 @pytest.mark.rule("X2")

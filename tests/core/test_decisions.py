@@ -177,10 +177,11 @@ def test_after_a_failed_check_a_changed_entry_is_asked_about_with_what_changed()
     assert decision.change == ManifestChange(rewritten=("skill://refunds/a.md",))
     decision = decide_recovery(A.id(), A.entry, GENERATED.entry, ANYTHING)
     assert isinstance(decision, Ask)
-    assert (decision.can_be_kept, decision.change) == (False, compare(A.manifest.pairs, "dynamic"))
+    assert (decision.can_be_kept, bool(decision.change and decision.change.became_dynamic)) == (False, True)
     decision = decide_recovery(A.id(), GENERATED.entry, A.entry, ANYTHING)
     assert isinstance(decision, Ask)
-    assert decision.change == compare((), A.manifest)
+    assert decision.change is not None
+    assert decision.change.added == compare((), A.manifest).added
 
 
 @pytest.mark.rule("V3")
@@ -193,7 +194,7 @@ def test_an_entry_that_corrects_only_its_frontmatter_or_a_size_is_asked_about_ag
     for held in (lied, resized):
         decision = decide_recovery(A.id(), held, A.entry, ANYTHING)
         assert isinstance(decision, Ask)
-        assert decision.change == ManifestChange()
+        assert decision.change == ManifestChange(frontmatter_changed=held is lied)
 
 
 @pytest.mark.rule("V3")
@@ -317,7 +318,7 @@ def test_a_lie_about_tools_that_was_approved_grants_nothing_once_the_entry_tells
         {**raw, "frontmatter": {"name": "refunds", "description": "What refunds is for.", "allowed-tools": "Read"}}
     )
     approval = Approval.of(A.id(), lie, grant=Grant.TOOLS, answer=Answer.ALLOW)
-    assert approval.covers(A.entry.resources)
+    assert not approval.covers(A.entry)
     assert granted_tools(A.id(), A.entry, approval) == ""
 
 

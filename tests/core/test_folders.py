@@ -253,5 +253,4 @@ def test_every_reason_is_told_at_once() -> None:
         ("F2", "name"),
         ("F1", "description"),
         ("F3", "license"),
-        ("F2", "directory-name"),
     ]

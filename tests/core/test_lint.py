@@ -72,6 +72,8 @@ def test_a_name_or_description_out_of_format_keeps_a_skill_out(field: str) -> No
         ("../other/SKILL.md", False),
         ("references/../SKILL.md", False),
         ("C:\\x.md", True),
+        ("<my file.md>", True),
+        ("<other file.md>", False),
     ],
 )
 def test_links_that_lead_nowhere_in_the_skill_are_warned_about(link: str, is_good: bool) -> None:

@@ -762,9 +762,7 @@ def test_a_key_that_is_not_a_string_is_refused_and_the_author_told_to_quote_it(k
 
 
 @pytest.mark.rule("F4")
-@pytest.mark.parametrize(
-    "key", ["yes", "on", "2026-07-28", "012x", "<<", "=", "1.2.3", "'1'", '"true"', "!!str 1", "''"]
-)
+@pytest.mark.parametrize("key", ["yes", "on", "2026-07-28", "012x", "=", "1.2.3", "'1'", '"true"', "!!str 1", "''"])
 def test_a_key_that_the_core_schema_takes_for_text_is_a_string_in_every_reading(key: str) -> None:
     expected = key.strip("'\"").removeprefix("!!str ")
     for resolve in READINGS:
@@ -784,8 +782,13 @@ def test_an_explicit_key_is_a_key_like_any() -> None:
 
 
 @pytest.mark.rule("F4")
-def test_a_merge_key_is_a_key_and_merges_nothing() -> None:
-    assert read("<<: {a: b}\nc: d\n") == {"<<": {"a": "b"}, "c": "d"}
+def test_a_merge_key_is_refused_since_readers_differ_and_merges_nothing_when_read_leniently() -> None:
+    with pytest.raises(FrontmatterError, match="merge"):
+        read("<<: {a: b}\nc: d\n")
+    assert read("'<<': {a: b}\nc: d\n") == {"<<": {"a": "b"}, "c": "d"}
+    lenient = read_mapping(b"<<: {a: b}\nc: d\n", lenient=True)
+    assert lenient.fields == {"<<": {"a": "b"}, "c": "d"}
+    assert len(lenient.repairs) == 1
 
 
 def nested(depth: int) -> list[str]:

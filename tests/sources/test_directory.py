@@ -246,6 +246,21 @@ def test_names_that_need_encoding_are_encoded_once(tmp_path: Path) -> None:
     assert file.uri == "skill://one/n%C3%A4h%20spa%C3%9F%20100%25.md"
 
 
+def test_a_skill_md_that_cannot_be_read_is_an_error_whatever_else_is_found_beside_it(tmp_path: Path) -> None:
+    for name, link in (("pipe", None), ("broken", "nowhere"), ("loop", "SKILL.md"), ("directory", ".")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".env").touch()
+        if link is None:
+            os.mkfifo(tmp_path / name / "SKILL.md")
+        else:
+            (tmp_path / name / "SKILL.md").symlink_to(link)
+    items = skipped(tmp_path)
+    assert [item.finding.level for item in items] == [Level.ERROR] * 4
+    assert {(os.path.basename(item.location), item.finding.file) for item in items} == {
+        (name, "SKILL.md") for name in ("pipe", "broken", "loop", "directory")
+    }
+
+
 @contextmanager
 def ordinary_user() -> Iterator[None]:
     """Root may read everything; be somebody else for a moment."""
@@ -278,7 +293,26 @@ def test_what_cannot_be_read_keeps_only_its_own_skill_out() -> None:
     assert [error.file for error in findings(found["directory"], Level.ERROR)] == ["closed/"]
     assert publish(found["good"]).entry is not None
     outside = [os.path.relpath(item.location, name) for item in items if isinstance(item, SkippedPath)]
-    assert outside == ["closed-tree", "skill-md/SKILL.md"]
+    assert outside == ["closed-tree", "skill-md"]
+
+
+@pytest.mark.rule("E4")
+def test_files_past_the_limits_that_cannot_even_be_looked_at_keep_only_their_own_skill_out() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        over = skill(root, "over")
+        for number in range(LIMITS.files + 1):
+            (over / f"{number}.md").touch()
+        (over / "closed").mkdir()
+        (over / "closed" / "x.md").touch()
+        (over / "closed").chmod(0o444)
+        skill(root, "good")
+        with ordinary_user():
+            found = folders(root)
+        (over / "closed").chmod(0o755)
+    assert publish(found["good"]).entry is not None
+    assert {error.kind for error in findings(found["over"], Level.ERROR)} == {"limits", "unreadable"}
 
 
 @pytest.mark.rule("E4")

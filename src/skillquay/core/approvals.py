@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from skillquay.errors import VerificationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from skillquay.core.entries import Dynamic, SkillEntry
+    from skillquay.core.entries import SkillEntry
     from skillquay.core.identity import SkillId
 
 __all__ = ["Answer", "Approval", "Approvals", "Grant", "Revocation", "fingerprint", "requested_tools"]
@@ -54,17 +54,17 @@ def requested_tools(entry: SkillEntry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """An answer to one question about one skill, bound to the files it had at that moment.
+    """An answer to one question about one skill, bound to the files it had at that moment and to what it showed.
 
-    `tools` is the text of the request that an answer about tools was given to. The files alone do not say it: an entry
-    can lie about its frontmatter until someone loads the skill, and tell the truth once the lie was approved.
+    `shown` stands for the frontmatter the person saw. The files alone do not say it: an entry can lie about its
+    frontmatter until someone loads the skill, and tell the truth once the lie was approved.
     """
 
     skill: SkillId
     grant: Grant
     answer: Answer
     pairs: tuple[tuple[str, str], ...]
-    tools: str = ""
+    shown: str
 
     @classmethod
     def of(cls, skill: SkillId, entry: SkillEntry, *, grant: Grant, answer: Answer) -> Approval:
@@ -75,17 +75,17 @@ class Approval:
             )
         if entry.uri != skill.uri:
             raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="A1")
-        tools = requested_tools(entry) if grant is Grant.TOOLS else ""
-        return cls(skill=skill, grant=grant, answer=answer, pairs=entry.resources.pairs, tools=tools)
+        return cls(skill=skill, grant=grant, answer=answer, pairs=entry.resources.pairs, shown=entry.shown)
 
     @property
     def fingerprint(self) -> str:
         """The set of files in short, for people and logs."""
         return fingerprint(self.pairs)
 
-    def covers(self, resources: Manifest | Dynamic) -> bool:
-        """True when the files are those the answer was about, every one."""
-        return isinstance(resources, Manifest) and resources.pairs == self.pairs
+    def covers(self, entry: SkillEntry) -> bool:
+        """True when the files are those the answer was about, every one, and the frontmatter is the one shown."""
+        files = entry.resources
+        return isinstance(files, Manifest) and files.pairs == self.pairs and entry.shown == self.shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +116,17 @@ class Approvals:
 
     def observe(self, skill: SkillId, entry: SkillEntry) -> tuple[Approvals, tuple[Revocation, ...]]:
         """An entry was seen. Every answer about other content ends for good: A, B, A revives nothing (A2)."""
+        if entry.uri.key != skill.key:
+            raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="N1")
         ended = tuple(
-            Revocation(approval=approval, change=compare(approval.pairs, entry.resources))
+            Revocation(
+                approval=approval,
+                change=replace(
+                    compare(approval.pairs, entry.resources), frontmatter_changed=approval.shown != entry.shown
+                ),
+            )
             for approval in self._about(skill)
-            if not approval.covers(entry.resources)
+            if not approval.covers(entry)
         )
         if not ended:
             return self, ()

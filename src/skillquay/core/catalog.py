@@ -156,6 +156,6 @@ def _read_cursor(cursor: str, listing: str) -> str:
         place = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[_CHECK_BYTES:].decode()
         if _write_cursor(place, listing) == cursor:
             return place
-    except ValueError:
-        pass  # not base64, not ASCII, not UTF-8
+    except (TypeError, ValueError):
+        pass  # not text, not base64, not ASCII, not UTF-8
     raise CursorError("The cursor was not given out by this listing. Begin again without one.")

@@ -17,15 +17,19 @@ __all__ = ["ManifestChange", "compare"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestChange:
-    """The URIs that were added, removed or rewritten; `became_dynamic` when there is no list of files any more."""
+    """The URIs that were added, removed or rewritten; `became_dynamic` when there is no list of files any more.
+
+    `frontmatter_changed` when the entry shows another frontmatter than it did.
+    """
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
     became_dynamic: bool = False
+    frontmatter_changed: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.rewritten or self.became_dynamic)
+        return bool(self.added or self.removed or self.rewritten or self.became_dynamic or self.frontmatter_changed)
 
 
 def compare(before: Iterable[tuple[str, str]], now: Manifest | Dynamic) -> ManifestChange:

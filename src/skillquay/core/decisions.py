@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
@@ -40,14 +40,16 @@ _DESCRIPTIVE = frozenset({"name", "description", "license", "compatibility", "me
 _INSTRUCTION_FILES = frozenset(
     {".aider.conf.yml", ".cursorrules", ".goosehints", ".mcp.json", ".roorules", ".rules", ".windsurfrules"}
     | {"agent.md", "agents.md", "agents.override.md", "claude.local.md", "claude.md", "copilot-instructions.md"}
-    | {"crush.md", "gemini.md", "qwen.md", "skill.md", "warp.md"}
+    | {"conventions.md", "crush.md", "gemini.md", "mcp-config.json", "opencode.json", "qwen.md", "skill.md"}
+    | {"warp.md"}
 )
 _INSTRUCTION_DIRECTORIES = frozenset(
     {".agents", ".amazonq", ".augment", ".claude", ".clinerules", ".codex", ".continue", ".cursor", ".gemini"}
-    | {".junie", ".kiro", ".opencode", ".roo", ".trae", ".windsurf"}
+    | {".copilot", ".factory", ".junie", ".kiro", ".opencode", ".qwen", ".roo", ".trae", ".vscode", ".windsurf"}
+    | {"opencode"}
 )
 _INSTRUCTIONS = _INSTRUCTION_FILES | _INSTRUCTION_DIRECTORIES
-_INSTRUCTIONS_SUFFIX = ".instructions.md"
+_INSTRUCTIONS_SUFFIXES = (".agent.md", ".instructions.md", ".prompt.md")
 # A drive before a name, what follows a name in an NTFS stream, and what HFS+ leaves out when it compares names.
 _NOT_IN_NAMES = re.compile("^[a-z]:|(?<=.):.*|[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
@@ -105,7 +107,7 @@ def decide(
             change=change,
             can_be_kept=False,
         )
-    if approval is None or not _about(approval, skill, Grant.LOAD) or not approval.covers(entry.resources):
+    if approval is None or not _about(approval, skill, Grant.LOAD) or not approval.covers(entry):
         return Ask(question=f"Load {skill}?", change=change)
     if approval.answer is not Answer.ALLOW:
         return Refuse(reason=f"{skill} was denied, and it has not changed since.", rule="A1")
@@ -120,7 +122,8 @@ def decide_recovery(skill: SkillId, held: SkillEntry, fresh: SkillEntry, policy:
     if _said(held) == _said(fresh):
         return Refuse(reason=f"{skill} is not what its server says it is, and its entry has not changed.", rule="V3")
     before = held.resources.pairs if isinstance(held.resources, Manifest) else ()
-    return decide(skill, fresh, None, policy, change=compare(before, fresh.resources))
+    change = replace(compare(before, fresh.resources), frontmatter_changed=held.shown != fresh.shown)
+    return decide(skill, fresh, None, policy, change=change)
 
 
 def decide_read(acting: Iterable[SkillId], target: ServerLabel) -> Decision:
@@ -140,7 +143,7 @@ def decide_execution(acting: Iterable[tuple[SkillId, SkillEntry, Approval | None
     missing: list[str] = []
     kept = True
     for skill, entry, approval in acting:
-        if approval is None or not _about(approval, skill, Grant.EXECUTE) or not approval.covers(entry.resources):
+        if approval is None or not _about(approval, skill, Grant.EXECUTE) or not approval.covers(entry):
             missing.append(str(skill))
             kept = kept and entry.resources != DYNAMIC
         elif approval.answer is not Answer.ALLOW:
@@ -157,8 +160,7 @@ def granted_tools(skill: SkillId, entry: SkillEntry, approval: Approval | None) 
         approval is not None
         and _about(approval, skill, Grant.TOOLS)
         and approval.answer is Answer.ALLOW
-        and approval.covers(entry.resources)
-        and approval.tools == tools
+        and approval.covers(entry)
     ):
         return tools
     return ""
@@ -177,7 +179,7 @@ def writes_instructions(path: str) -> bool:
     """
     segments = unquote(path).casefold().replace("\\", "/").split("/")
     names = [_NOT_IN_NAMES.sub("", segment).rstrip(" .") for segment in segments]
-    return any(name in _INSTRUCTIONS or name.endswith(_INSTRUCTIONS_SUFFIX) for name in names)
+    return any(name in _INSTRUCTIONS or name.endswith(_INSTRUCTIONS_SUFFIXES) for name in names)
 
 
 def _about(approval: Approval, skill: SkillId, grant: Grant) -> bool:
@@ -187,6 +189,5 @@ def _about(approval: Approval, skill: SkillId, grant: Grant) -> bool:
 def _said(entry: SkillEntry) -> tuple[object, ...]:
     """What an entry says of a skill, however it orders its files."""
     files = entry.resources
-    if isinstance(files, Manifest):
-        return (entry.uri, entry.frontmatter, {(file.uri, file.digest, file.size) for file in files.files})
-    return (entry.uri, entry.frontmatter, files)
+    listed = {(file.uri, file.digest, file.size) for file in files.files} if isinstance(files, Manifest) else files
+    return (entry.uri, entry.shown, listed)

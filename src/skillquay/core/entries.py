@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -13,6 +17,7 @@ from skillquay.core.fields import field_findings
 from skillquay.core.findings import Level
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import SkillUri
+from skillquay.core.yaml_json import MAX_DEPTH
 from skillquay.errors import EntryError, UriError
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ __all__ = [
 Dynamic: TypeAlias = Literal["dynamic"]
 DYNAMIC: Final[Dynamic] = "dynamic"
 _NOTHING: Mapping[str, object] = MappingProxyType({})
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LARGEST_EXACT = 2**53  # beyond it a JSON number is not one whole number any more
 
 
@@ -130,6 +136,12 @@ class SkillEntry:
         """The skill's directory."""
         return self.uri.root
 
+    @property
+    def shown(self) -> str:
+        """One value for all that the frontmatter says; what a person was shown when they approved (A1, A5)."""
+        text = json.dumps(dict(self.frontmatter), sort_keys=True, separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()
+
     def to_json(self) -> dict[str, object]:
         """The entry as it travels, unknown fields included."""
         resources: object = DYNAMIC
@@ -208,7 +220,24 @@ def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
             field="frontmatter.name",
             rule="U2",
         )
-    return MappingProxyType(dict(raw))
+    _check_json(raw)
+    return MappingProxyType(deepcopy(dict(raw)))
+
+
+def _check_json(frontmatter: Mapping[str, object]) -> None:
+    """Refuse what no frontmatter in UTF-8 and within our depth can equal; all that follows may then recurse."""
+    pending: list[tuple[object, int]] = [(frontmatter, 1)]
+    while pending:
+        value, depth = pending.pop()
+        if depth > MAX_DEPTH + 1:
+            raise EntryError(f"is nested more than {MAX_DEPTH} levels deep.", field="frontmatter", rule="E1")
+        if isinstance(value, Mapping):
+            pending.extend((inner, depth) for inner in value)
+            pending.extend((inner, depth + 1) for inner in value.values())
+        elif isinstance(value, list):
+            pending.extend((inner, depth + 1) for inner in value)
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            raise EntryError("has text that is not Unicode.", field="frontmatter", rule="E1")
 
 
 def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:

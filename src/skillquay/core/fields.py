@@ -128,7 +128,7 @@ def _metadata_findings(metadata: object) -> Iterator[Finding]:
 
 
 def _better_name(name: str) -> str | None:
-    letters = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
+    letters = unicodedata.normalize("NFKD", name[: 4 * MAX_NAME].lower()).encode("ascii", "ignore").decode()
     better = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")[:MAX_NAME].strip("-")
     return better if better and better != name else None
 

@@ -24,7 +24,7 @@ __all__ = [
     "cut",
     "differences",
     "parse_frontmatter",
-    "refuse_disputed_breaks",
+    "refuse_disputed",
 ]
 
 MAX_FRONTMATTER = 1024 * 1024
@@ -32,8 +32,9 @@ MAX_FRONTMATTER = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"---[ \t]*\r?\n")
 _CLOSE = re.compile(rb"---[ \t]*(?:\r?\n|\r?\Z)")
-# YAML 1.1 ends a line at these, YAML 1.2 does not: one file, two meanings.
-_DISPUTED_BREAK = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+# YAML 1.1 ends a line at the first three, YAML 1.2 does not; a byte order mark is nothing to some readers, and a column
+# to libyaml. One file, two meanings.
+_DISPUTED = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +116,19 @@ def cut(data: bytes) -> Cut:
 def parse_frontmatter(data: bytes) -> Frontmatter:
     """The frontmatter of a `SKILL.md`, read strictly: what skillquay publishes and what it verifies against."""
     part = cut(data)
-    refuse_disputed_breaks(part)
+    refuse_disputed(part)
     read = read_mapping(part.yaml, first_line=Cut.FIRST_LINE)
     return Frontmatter(
         fields=MappingProxyType(read.fields), lines=MappingProxyType(read.lines), body_start=part.body_start
     )
 
 
-def refuse_disputed_breaks(part: Cut) -> None:
-    """Refuse what ends a line for some readers and not for others: the file would have two meanings."""
-    if not part.yaml.isascii() and (disputed := _DISPUTED_BREAK.search(part.yaml)):
+def refuse_disputed(part: Cut) -> None:
+    """Refuse what some readers take for a line's end or for nothing at all: the file would have two meanings."""
+    if not part.yaml.isascii() and (disputed := _DISPUTED.search(part.yaml)):
         code = ord(disputed[0].decode("utf-8"))
         raise FrontmatterError(
-            f"The frontmatter holds U+{code:04X}, which some readers take for the end of a line.",
+            f"The frontmatter holds U+{code:04X}, which readers understand differently.",
             line=Cut.FIRST_LINE + part.yaml.count(b"\n", 0, disputed.start()),
             rule="F4",
             fix=f'Remove it, or write it as "\\u{code:04x}" in a double-quoted value.',
@@ -141,18 +142,26 @@ def differences(expected: Mapping[str, object], data: bytes) -> tuple[Difference
     these very bytes is no difference: YAML 1.2 core, YAML 1.1 with ISO or with RFC 3339 dates, all strings. A mixture
     of readings is one. The reasons are in docs/decisions/0002-frontmatter-comparison.md.
     """
-    found = parse_frontmatter(data).fields
-    against_core = tuple(_compare(expected, found, Moment.is_written_as_iso))
-    if not against_core:
+    part = cut(data)
+    refuse_disputed(part)
+    against_core: tuple[Difference, ...] | FrontmatterError
+    try:
+        core = read_mapping(part.yaml, first_line=Cut.FIRST_LINE).fields
+    except FrontmatterError as error:
+        against_core = error
+    else:
+        against_core = tuple(_compare(expected, core, Moment.is_written_as_iso))
+    if against_core == ():
         return ()
-    yaml = cut(data).yaml
     for resolve, spellings in _OTHER_READINGS:
         try:
-            reading = read_mapping(yaml, resolve).fields
+            reading = read_mapping(part.yaml, resolve).fields
         except FrontmatterError:
             continue  # this reading cannot put these bytes into JSON, so no server published it
         if any(next(_compare(expected, reading, written), None) is None for written in spellings):
             return ()
+    if isinstance(against_core, FrontmatterError):
+        raise against_core
     return against_core
 
 

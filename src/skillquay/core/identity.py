@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import unicodedata
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,9 @@ class ServerLabel:
         return f"{readable}@{scope}"
 
     def told_from(self, *others: ServerLabel) -> str:
-        """The label, with its scope where another server has the same one."""
-        return f"{self} ({visible(self.scope)})" if self.label in {other.label for other in others} else str(self)
+        """The label, with its scope where another server has one that looks the same."""
+        looks_same = _looks(self.label) in {_looks(other.label) for other in others}
+        return f"{self} ({visible(self.scope)})" if looks_same else str(self)
 
     def __str__(self) -> str:
         return self.label
@@ -58,10 +60,17 @@ class ServerLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class SkillId:
-    """The identity of a served skill, everywhere: registry, approvals, cache, tools, paths."""
+    """The identity of a served skill, everywhere: registry, approvals, cache, tools, paths.
+
+    Two spellings of one URI are one skill; `uri` keeps the one its server uses.
+    """
 
     server: ServerLabel
-    uri: SkillUri
+    key: tuple[str, ...] = field(init=False, repr=False)
+    uri: SkillUri = field(compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.uri.key)
 
     def cache_path(self, file: SkillUri) -> tuple[str, ...]:
         """Path segments for one file of this skill: the server can be told from the first, nothing collides (K2)."""
@@ -69,6 +78,10 @@ class SkillId:
 
     def __str__(self) -> str:
         return f"{self.server}: {visible(self.uri)}"
+
+
+def _looks(label: str) -> str:
+    return unicodedata.normalize("NFKC", label).casefold()
 
 
 def _hashed(uri: SkillUri) -> str:

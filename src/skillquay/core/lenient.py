@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillquay.core.fields import field_findings
 from skillquay.core.findings import Finding, Level
-from skillquay.core.frontmatter import Cut, Frontmatter, cut, refuse_disputed_breaks
+from skillquay.core.frontmatter import Cut, Frontmatter, cut, refuse_disputed
 from skillquay.core.hidden import shorten
 from skillquay.core.repair import quote_broken_values
 from skillquay.core.yaml_json import Mapped, as_text, read_mapping
@@ -33,7 +33,7 @@ class LenientReading:
 def read_leniently(data: bytes, directory: str) -> LenientReading:
     """Read a local `SKILL.md`. A `FrontmatterError` is the reason a skill is skipped: unreadable, or no description."""
     part = cut(data)
-    refuse_disputed_breaks(part)
+    refuse_disputed(part)
     findings: list[Finding] = []
     yaml = part.yaml
     try:

@@ -8,7 +8,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
-from skillquay.core.hidden import visible
+from skillquay.core.hidden import shorten, visible
+from skillquay.core.uris import MAX_URI_LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,6 +71,8 @@ class Unknown:
     name: str
 
 
+_LONGEST_NAME = 2 * MAX_URI_LENGTH
+
 Found: TypeAlias = "Registered | Ambiguous | Unknown"
 
 
@@ -103,6 +106,8 @@ class Registry:
 
     def find(self, name: str) -> Found:
         """The skill of this plain or qualified name. A name with several meanings is given back as ambiguous."""
+        if len(name) > _LONGEST_NAME:  # normalising text takes time that grows with its square
+            return Unknown(name=shorten(name))
         if skill := self._meaning(name):
             return skill
         if meanings := self._meanings.get(_folded(name)):

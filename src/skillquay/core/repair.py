@@ -196,7 +196,7 @@ def _values_meant_as_text(yaml: bytes) -> Iterator[Any]:
             keys.pop()
             if keys:
                 keys[-1] = None
-        elif isinstance(event, ScalarEvent) and in_mapping[-1]:
+        elif isinstance(event, ScalarEvent) and in_mapping and in_mapping[-1]:
             if keys[-1] is None:
                 keys[-1] = event.value
                 continue

@@ -20,7 +20,8 @@ SKILL_MD = "SKILL.md"
 
 # Schemes that name something on the reader's own machine. A server that offers one is refused (X3).
 LOCAL_SCHEMES = frozenset(
-    {"about", "blob", "content", "data", "file", "filesystem", "jar", "javascript", "resource", "unix", "vbscript"}
+    {"about", "blob", "chrome", "chrome-extension", "content", "data", "file", "filesystem", "jar", "javascript"}
+    | {"localfile", "ms-appdata", "npipe", "res", "resource", "smb", "unix", "vbscript", "view-source", "vscode-file"}
 )
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -103,7 +104,7 @@ class SkillUri(str):
 
     def child(self, path: str) -> SkillUri:
         """The file or directory at `path`, decoded segments joined by `/`, below this directory."""
-        text = self + "/" + _encoded(path)
+        text = self + "/" + (path if len(path) > MAX_URI_LENGTH else _encoded(path))
         if len(text) > MAX_URI_LENGTH:
             raise _too_long(text)
         return str.__new__(SkillUri, text)
@@ -116,6 +117,8 @@ def reference_paths(reference: str) -> tuple[str, ...]:
     `templates/`. Absolute paths, other schemes, drives, backslashes and `..` are refused: they never walk (U3, P3).
     """
     shown = shorten(reference)
+    if len(reference) > MAX_URI_LENGTH:
+        raise _too_long(reference)
     bare = reference.partition("#")[0].split("/")
     paths = [_relative_path(reference.split("/"), shown), _relative_path(bare, shown)]
     # Decoded piece by piece: a slash that was encoded stays inside its segment, where it is refused.
@@ -143,7 +146,7 @@ def _check(text: str) -> None:
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise UriError(f'"{shown}" is not a URI: it has no scheme. Write it as skill://path/SKILL.md.')
-    if scheme[1].lower() in LOCAL_SCHEMES:
+    if not LOCAL_SCHEMES.isdisjoint((scheme[1].lower(), *scheme[1].lower().split("+"))):
         raise UriError(f'"{shown}" names something on the reader\'s own machine; a server may not offer it.', rule="X3")
     if not text.startswith("//", scheme.end()):
         raise UriError(f'"{shown}" is not of the form scheme://path.')

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, final
 
 from skillquay.core.digests import Digest
 from skillquay.core.entries import LIMITS, Manifest, SkillEntry
-from skillquay.core.frontmatter import differences, parse_frontmatter
+from skillquay.core.frontmatter import cut, differences
 from skillquay.core.hidden import shorten
 from skillquay.errors import (
     DigestMismatchError,
@@ -48,6 +48,9 @@ class _Checked:
     def __post_init__(self, proof: object) -> None:
         if proof is not _CHECKED:
             raise TypeError(f"{type(self).__name__} is made only by skillquay.core.verification.")
+
+    def __setstate__(self, state: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} does not take a state: it would not have been checked.")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{type(self).__name__} is not pickled: what is read back would not have been checked (K1).")
@@ -156,7 +159,7 @@ def _compared_body(entry: SkillEntry, data: bytes) -> str:
     shown = shorten(entry.uri)
     try:
         differing = differences(entry.frontmatter, data)
-        body_start = parse_frontmatter(data).body_start
+        body_start = cut(data).body_start
     except FrontmatterError as error:
         raise FrontmatterMismatchError(
             f"The frontmatter of {shown} cannot be compared with its entry: line {error.line}: {error.message}",

@@ -50,11 +50,12 @@ class Moment:
 
     def is_written_as_iso(self, text: str) -> bool:
         """True when `text` is this moment as Python and most 1.1 readers print it."""
-        return text in {self.value.isoformat(), str(self.value)}
+        return text in {self.value.isoformat(), str(self.value), self.value.isoformat().replace("+00:00", "Z")}
 
     def is_written_as_rfc3339(self, text: str) -> bool:
         """True when `text` is this moment as an RFC 3339 date-time (Go and JavaScript readers print those)."""
-        if not _RFC3339.fullmatch(text):
+        written = _RFC3339.fullmatch(text)
+        if written is None or (written[1] or "")[6:].strip("0"):  # finer than a microsecond is another instant
             return False
         moment = self.value if isinstance(self.value, datetime) else datetime(*self.value.timetuple()[:3], tzinfo=UTC)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -77,6 +78,7 @@ class Mapped:
 
 _NUMBER_MAY_START = frozenset(("", *"+-.0123456789"))
 _CORE_MAY_START = _NUMBER_MAY_START | frozenset("~nNtTfF")
+_KEY_MAY_NEED_CARE = _NUMBER_MAY_START | {"<"}
 _CORE_WORDS: dict[str, bool | None] = {
     "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True,
@@ -130,7 +132,7 @@ _TIMESTAMP = re.compile(
     r"(?:[ \t]*(?:(Z)|([-+])([0-9]{1,2})(?::([0-9]{2}))?))?"
 )
 _RFC3339 = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[-+][0-9]{2}:[0-9]{2})"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.([0-9]{1,9}))?(?:Z|[-+][0-9]{2}:[0-9]{2})"
 )
 _BASES = {"binary": 2, "hex": 16, "octal": 8, "decimal": 10}
 
@@ -284,7 +286,7 @@ class _Reader:
                     self._refuse_decoration(event)
                 text = event.value
                 if key is None and type(container) is dict:
-                    if text in container or text in _CORE_WORDS or text[:1] in _NUMBER_MAY_START:
+                    if text in container or text in _CORE_WORDS or text[:1] in _KEY_MAY_NEED_CARE:
                         self._check_key(event, container)
                     key = text
                     if not stack:
@@ -328,6 +330,10 @@ class _Reader:
 
     def _check_key(self, event: ScalarEvent, container: dict[str, object]) -> None:
         shown = shorten(event.value)
+        if event.implicit[0] and event.tag is None and event.value == "<<":
+            if not self._lenient:
+                raise self._error(event, "Some readers merge what follows a << key.", fix="Write the fields out.")
+            self._repaired(event, "some readers merge what follows a << key; it is read as text")
         if event.implicit[0] and event.tag is None and not _is_text(event.value):
             if not self._lenient:
                 raise self._error(event, f'The key "{shown}" is not a string.', fix=f'Quote it: "{shown}".')
