@@ -571,3 +571,33 @@ def test_a_hostile_manifest_is_checked_in_linear_time(family: str) -> None:
     started = time.monotonic()
     assert len(manifest(raw)) == 512
     assert time.monotonic() - started < 4
+
+
+@pytest.mark.rule("E5")
+def test_a_hostile_name_of_a_megabyte_is_refused_in_no_time() -> None:
+    raw = {"uri": "skill://a/SKILL.md", "frontmatter": {"name": "a" + "\u0301\u0316" * 500_000, "description": "d"}}
+    with pytest.raises(EntryError, match="at most 64"):
+        parse_entry({**raw, "resources": []})
+
+
+@pytest.mark.rule("E1")
+@pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, ["\ud800"]])
+def test_frontmatter_that_is_not_unicode_is_refused(value: object) -> None:
+    raw = {"uri": "skill://a/SKILL.md", "frontmatter": {"name": "a", "description": "d", "x": value}}
+    with pytest.raises(EntryError, match="not Unicode"):
+        parse_entry({**raw, "resources": "dynamic"})
+
+
+@pytest.mark.rule("E1")
+def test_frontmatter_deeper_than_any_file_can_hold_is_refused_and_what_was_parsed_is_nobody_elses() -> None:
+    deep: object = "x"
+    for _ in range(5000):
+        deep = [deep]
+    raw: dict[str, object] = {"name": "a", "description": "d", "x": deep}
+    with pytest.raises(EntryError, match="levels deep"):
+        parse_entry({"uri": "skill://a/SKILL.md", "frontmatter": raw, "resources": "dynamic"})
+    shared = {"k": "v"}
+    raw = {"name": "a", "description": "d", "metadata": shared}
+    entry = parse_entry({"uri": "skill://a/SKILL.md", "frontmatter": raw, "resources": "dynamic"})
+    shared["k"] = "changed"
+    assert entry.frontmatter["metadata"] == {"k": "v"}

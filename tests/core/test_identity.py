@@ -209,3 +209,13 @@ def test_the_whole_label_can_be_told_from_the_path(server: ServerLabel, uri: Ski
 def test_one_file_has_one_path() -> None:
     again = SkillId(server=ServerLabel(label="acme", scope="workspace"), uri=SkillUri(str(REFUNDS)))
     assert SkillId(server=ACME, uri=REFUNDS).cache_path(EMAIL) == again.cache_path(SkillUri(str(EMAIL)))
+
+
+@pytest.mark.rule("N1")
+def test_two_spellings_of_one_uri_are_one_skill() -> None:
+    server = ServerLabel(label="acme", scope="x")
+    one = SkillId(server=server, uri=SkillUri("skill://a/SKILL.md"))
+    other = SkillId(server=server, uri=SkillUri("skill://%61/SKILL.md"))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert str(other.uri) == "skill://%61/SKILL.md"

@@ -323,3 +323,7 @@ def test_skills_whose_names_do_not_collide_keep_their_plain_names() -> None:
 def test_a_skill_nobody_registered_has_no_name() -> None:
     with pytest.raises(KeyError):
         Registry([local()]).name_of(served())
+
+
+def test_a_name_longer_than_any_name_is_unknown_without_looking() -> None:
+    assert isinstance(Registry([]).find("a" + "\u0301\u0316" * 500_000), Unknown)

@@ -199,3 +199,8 @@ def test_byte_order_marks_anywhere_do_no_harm() -> None:
 )
 def test_a_skill_is_renamed_where_its_name_stands_on_one_line(before: str, after: str) -> None:
     assert rename(skill_md(before), "new") == skill_md(after)
+
+
+@pytest.mark.parametrize("data", [b"---\n--- # c\n---\nbody", b"---\n# nothing\n---\n", b"---\n\n---\n"])
+def test_a_document_without_any_field_is_left_alone(data: bytes) -> None:
+    assert repair(data).data == data
