@@ -18,6 +18,7 @@ __all__ = [
     "MAX_DESCRIPTION",
     "MAX_NAME",
     "RESERVED_METADATA",
+    "directory_findings",
     "field_findings",
     "name_problem",
     "naming_readers",
@@ -46,6 +47,19 @@ def name_problem(name: object) -> str | None:
     if "--" in name:
         return "has two hyphens in a row"
     return "may have only the letters a-z, digits and hyphens"
+
+
+def directory_findings(name: str, directory: str, line: int | None) -> Iterator[Finding]:
+    """A skill's name equals that of its directory (F2)."""
+    if name != directory:
+        yield Finding(
+            rule="F2",
+            level=Level.ERROR,
+            kind="directory-name",
+            message=f'The name "{shorten(name)}" is not the name of the directory, "{shorten(directory)}".',
+            line=line,
+            fix=f'Rename the directory to "{shorten(name)}", or set name: {shorten(directory)}',
+        )
 
 
 def field_findings(fields: Mapping[str, object], lines: Mapping[str, int] | None = None) -> Iterator[Finding]:

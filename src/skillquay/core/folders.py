@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skillquay.core.entries import LIMITS, Manifest, SkillEntry
-from skillquay.core.fields import field_findings, name_problem, naming_readers
+from skillquay.core.fields import directory_findings, field_findings, name_problem, naming_readers
 from skillquay.core.findings import Finding, Level
 from skillquay.core.frontmatter import Frontmatter, parse_frontmatter
-from skillquay.core.hidden import shorten
 from skillquay.core.uris import SKILL_MD
 from skillquay.errors import FrontmatterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skillquay.core.entries import FileRecord
     from skillquay.core.uris import SkillUri
 
@@ -99,19 +96,6 @@ def _checked(folder: SkillFolder, *, strict: bool) -> tuple[Frontmatter | None, 
         return None, findings
     fields = field_findings(frontmatter.fields, frontmatter.lines)
     findings.extend(naming_readers(finding.at(Level.ERROR) if strict else finding) for finding in fields)
-    findings.extend(_directory_findings(folder, frontmatter))
+    if name_problem(frontmatter.name) is None:  # otherwise the advice to rename would contradict itself
+        findings.extend(directory_findings(frontmatter.name, folder.name, frontmatter.lines.get("name")))
     return frontmatter, findings
-
-
-def _directory_findings(folder: SkillFolder, frontmatter: Frontmatter) -> Iterator[Finding]:
-    directory = folder.name
-    name = frontmatter.name
-    if name != directory and name_problem(name) is None:
-        yield Finding(
-            rule="F2",
-            level=Level.ERROR,
-            kind="directory-name",
-            message=f'The name "{shorten(name)}" is not the name of the directory, "{shorten(directory)}".',
-            line=frontmatter.lines.get("name"),
-            fix=f'Rename the directory to "{shorten(name)}", or set name: {shorten(directory)}',
-        )

@@ -6,17 +6,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from skillquay.core.fields import field_findings
+from skillquay.core.fields import directory_findings, field_findings
 from skillquay.core.findings import Finding, Level
 from skillquay.core.frontmatter import Cut, Frontmatter, cut, refuse_disputed
-from skillquay.core.hidden import shorten
 from skillquay.core.repair import quote_broken_values
 from skillquay.core.yaml_json import Mapped, as_text, read_mapping
 from skillquay.errors import FrontmatterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skillquay.core.yaml_json import JsonValue
 
 __all__ = ["LenientReading", "read_leniently"]
@@ -52,7 +49,8 @@ def read_leniently(data: bytes, directory: str) -> LenientReading:
         if finding.kind == "description" and not _has_text(fields.get("description")):
             raise FrontmatterError(finding.message, line=finding.line or 1, rule="F5", fix=finding.fix)
         findings.append(replace(finding, level=Level.WARNING))
-    findings.extend(_name_findings(fields, directory, lines_of.get("name")))
+    named = directory_findings(str(fields["name"]), directory, lines_of.get("name"))
+    findings.extend(replace(finding, rule="F5", level=Level.WARNING) for finding in named)
     frontmatter = Frontmatter(
         fields=MappingProxyType(fields), lines=MappingProxyType(lines_of), body_start=part.body_start
     )
@@ -70,19 +68,6 @@ def _with_required_text(read: Mapped, yaml: bytes, directory: str, findings: lis
         fields["name"] = directory
         findings.append(_repaired(read.lines.get("name", 1), "there is no usable name; the directory's name is used"))
     return fields
-
-
-def _name_findings(fields: dict[str, JsonValue], directory: str, line: int | None) -> Iterator[Finding]:
-    name = str(fields["name"])
-    if name != directory:
-        yield Finding(
-            rule="F5",
-            level=Level.WARNING,
-            kind="directory-name",
-            message=f'The name "{shorten(name)}" is not the name of the directory, "{shorten(directory)}".',
-            line=line,
-            fix="Give both the same name before you publish the skill.",
-        )
 
 
 def _repaired(line: int, what: str) -> Finding:
