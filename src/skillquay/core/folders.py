@@ -96,6 +96,7 @@ def _checked(folder: SkillFolder, *, strict: bool) -> tuple[Frontmatter | None, 
         return None, findings
     fields = field_findings(frontmatter.fields, frontmatter.lines)
     findings.extend(naming_readers(finding.at(Level.ERROR) if strict else finding) for finding in fields)
-    if name_problem(frontmatter.name) is None:  # otherwise the advice to rename would contradict itself
-        findings.extend(directory_findings(frontmatter.name, folder.name, frontmatter.lines.get("name")))
+    misnamed = list(directory_findings(frontmatter.name, folder.name, frontmatter.lines.get("name")))
+    if misnamed and name_problem(frontmatter.name) is None:  # otherwise the advice to rename would contradict itself
+        findings += misnamed
     return frontmatter, findings

@@ -30,6 +30,7 @@ _AUTHORITY = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;={_BEYOND_ASCII}-]|%[0-9A-F
 _PATH = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/\[\]{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*")
 _PORT = re.compile(r":[0-9]{1,5}")
 _WALKS = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SAFE_IN_AUTHORITY = "!$&'()*+,;="
@@ -164,6 +165,8 @@ def _check(text: str) -> None:
 
 @lru_cache(maxsize=1024)  # the files of a thousand skills have few different names
 def _encoded(path: str) -> str:
+    if _PLAIN_PATH.fullmatch(path):
+        return path
     for segment in path.split("/"):
         _check_segment(segment, path)
     return quote(path, _SAFE_IN_PATH + "/")

@@ -246,7 +246,7 @@ def _add(entry: os.DirEntry[str], here: _Directory, begun: int) -> bytes | None:
     else:
         data, size = _read_file(location, begun)
     if data is not None:
-        record = FileRecord(uri=_child(here.uri, name), digest=Digest.of(data), size=size)
+        record = FileRecord(_child(here.uri, name), Digest.of(data), size)
     for skill in skills:
         skill.file_count += 1
         skill.size += size
