@@ -138,6 +138,20 @@ def test_fix_mends_what_is_safe_shows_the_difference_and_leaves_the_mode(run: Ru
     assert "Mended 0 files." in run("lint", "--fix", "skills").out
 
 
+def test_fix_keeps_the_owner_and_leaves_other_names_of_a_file_alone(run: Run, skills: Path) -> None:
+    file = skills / "broken" / "SKILL.md"
+    before = file.read_text()
+    other = skills.parent / "other-name.md"
+    os.link(file, other)
+    if os.geteuid() == 0:
+        os.chown(file, 65534, 65534)
+    owner = (file.stat().st_uid, file.stat().st_gid)
+    run("lint", "--fix", "skills")
+    assert (file.stat().st_uid, file.stat().st_gid) == owner
+    assert file.read_text() != before
+    assert other.read_text() == before
+
+
 def test_fix_renames_nothing_when_nobody_can_be_asked(run: Run, tmp_path: Path) -> None:
     directory = write(tmp_path / "tree" / "one", "---\nname: two\ndescription: d\n---\n")
     assert run("lint", "--fix", "tree").status == 1

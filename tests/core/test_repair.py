@@ -181,6 +181,8 @@ def test_byte_order_marks_anywhere_do_no_harm() -> None:
     assert repair(inside).data in {inside, inside.replace(b"12", b'"12"')}
     twice = b"\xef\xbb\xbf\xef\xbb\xbf---\nname: a\n---\n"
     assert repair(twice).data == b"---\nname: a\n---\n"
+    beside = "\ufeff，text".encode()  # its first byte is also that of the mark
+    assert repair(beside).data == "，text".encode()
 
 
 @pytest.mark.parametrize(

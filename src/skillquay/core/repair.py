@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Repaired", "quote_broken_values", "rename", "repair"]
 
 _BOM = b"\xef\xbb\xbf"
-STRING_FIELDS = frozenset({"name", "description", "license", "compatibility", "allowed-tools"})
+_STRING_FIELDS = frozenset({"name", "description", "license", "compatibility", "allowed-tools"})
 _PROSE_FIELDS = frozenset({"description", "compatibility", "license"})
 
 _FIELD = re.compile(r"(?P<head> *(?P<key>[A-Za-z0-9_][A-Za-z0-9_.-]*):[ \t]+)(?P<value>[^\s\"'\[{|>#].*)")
@@ -49,14 +49,14 @@ def repair(data: bytes) -> Repaired:
     """Every safe repair of a `SKILL.md`. What the fields say, read as text, is the same before and after."""
     steps: list[tuple[int, str]] = []
     if data.startswith(_BOM):
-        data = data.lstrip(_BOM)
+        while data.startswith(_BOM):
+            data = data.removeprefix(_BOM)
         steps.append((1, "remove the byte order mark"))
     try:
         part = cut(data)
     except FrontmatterError:
         return Repaired(data=data, steps=tuple(steps))
-    yaml = part.yaml
-    yaml, lines = quote_broken_values(yaml)
+    yaml, lines = quote_broken_values(part.yaml)
     steps.extend((line, "quote a value that YAML cannot read as it stands") for line in lines)
     if (said := _as_text(yaml)) is not None:
         quoted, lines = _quote_typed_values(yaml)
@@ -200,7 +200,7 @@ def _values_meant_as_text(yaml: bytes) -> Iterator[Any]:
             if keys[-1] is None:
                 keys[-1] = event.value
                 continue
-            wanted = keys[-1] in STRING_FIELDS if len(around) == 1 else around[1:] == ["metadata"]
+            wanted = keys[-1] in _STRING_FIELDS if len(around) == 1 else around[1:] == ["metadata"]
             keys[-1] = None
             if wanted and event.implicit[0] and event.tag is None and not _reads_as_text(event.value):
                 yield event
