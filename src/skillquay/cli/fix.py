@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from skillquay.cli.output import plural, shown_path
+from skillquay.cli.output import plural
 from skillquay.core.frontmatter import parse_frontmatter
 from skillquay.core.hidden import visible
 from skillquay.core.repair import rename, repair
@@ -91,7 +91,7 @@ def _replace(location: str, *, before: bytes, after: bytes) -> None:
 
 def _show(screen: Screen, location: str, before: bytes, after: bytes) -> None:
     styles = {"+": "green", "-": "red", "@": "cyan"}
-    name = shown_path(location)
+    name = visible(location)
     old, new = (part.decode("utf-8", "replace").split("\n") for part in (before, after))
     for line in difflib.unified_diff(old, new, fromfile=name, tofile=name, lineterm="", n=1):
         screen.line((visible(line), styles.get(line[:1], "")))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.output import LEVEL_STYLE, Screen, counted, fail, path_problem, plural, shown_path
+from skillquay.cli.output import LEVEL_STYLE, Screen, counted, fail, path_problem, plural
 from skillquay.core.catalog import name_findings
 from skillquay.core.findings import Finding, Level
+from skillquay.core.hidden import visible
 from skillquay.core.lint import lint
 from skillquay.sources.directory import SkippedPath, read_tree
 
@@ -119,7 +120,7 @@ class _Report:
 
     def show(self, screen: Screen, paths: list[str], *, show_all: bool) -> None:
         if not self.skills and not self.places:
-            where = ", ".join(f'"{shown_path(path)}"' for path in paths)
+            where = ", ".join(f'"{visible(path)}"' for path in paths)
             screen.line(f"No skills in {where}. A skill is a directory with a file named SKILL.md.")
             return
         chosen = self.places if show_all or len(self.places) <= _PLENTY else list(self._first_of_each_kind())
@@ -139,7 +140,7 @@ class _Report:
         for place in chosen:
             groups.setdefault(place.location, []).append(place.finding)
         for location, findings in groups.items():
-            screen.line((shown_path(location), "bold"))
+            screen.line((visible(location), "bold"))
             screen.rows(_row(finding) for finding in findings)
             screen.line("")
 
@@ -163,10 +164,10 @@ class _Report:
 
 
 def _row(finding: Finding) -> tuple[Text, ...]:
-    place = shown_path(finding.file) + (f":{finding.line}" if finding.line else "")
-    message = Text(shown_path(finding.message))
+    place = visible(finding.file) + (f":{finding.line}" if finding.line else "")
+    message = Text(visible(finding.message))
     if finding.fix:
-        message.append(f"  {shown_path(finding.fix)}", "green")
+        message.append(f"  {visible(finding.fix)}", "green")
     return (Text(place), Text(finding.level.value, LEVEL_STYLE[finding.level]), Text(finding.rule), message)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.output import Screen, counted, fail, human_size, path_problem, plural, shown_path
+from skillquay.cli.output import Screen, counted, fail, human_size, path_problem, plural
 from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import visible
@@ -65,7 +65,7 @@ def _write_json(entries: list[SkillEntry], refused: list[tuple[str, Finding]]) -
 
 def _show(screen: Screen, path: str, entries: list[SkillEntry], refused: list[tuple[str, Finding]]) -> None:
     if not entries and not refused:
-        screen.line(f'No skills in "{shown_path(path)}". A skill is a directory with a file named SKILL.md.')
+        screen.line(f'No skills in "{visible(path)}". A skill is a directory with a file named SKILL.md.')
         return
     screen.rows((_row(entry) for entry in entries), indent=0, wrap=False)
     files = sum(len(entry.resources) for entry in entries if isinstance(entry.resources, Manifest))
@@ -75,12 +75,12 @@ def _show(screen: Screen, path: str, entries: list[SkillEntry], refused: list[tu
         screen.line("")
         screen.line((f"Not published ({len({location for location, _ in refused}):,}):", "bold"))
         screen.rows(
-            (Text(shown_path(location)), Text(finding.rule), Text(visible(finding.message)))
+            (Text(visible(location)), Text(finding.rule), Text(visible(finding.message)))
             for location, finding in refused[:_MOST_REFUSALS]
         )
         if len(refused) > _MOST_REFUSALS:
             screen.line(f"  … and {len(refused) - _MOST_REFUSALS:,} more reasons.")
-        screen.line(f'See all findings with "skillquay lint {shown_path(path)}".')
+        screen.line(f'See all findings with "skillquay lint {visible(path)}".')
 
 
 def _row(entry: SkillEntry) -> tuple[Text, ...]:

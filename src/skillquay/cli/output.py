@@ -20,7 +20,7 @@ from skillquay.core.uris import SKILL_MD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["LEVEL_STYLE", "Screen", "counted", "fail", "human_size", "path_problem", "plural", "shown_path"]
+__all__ = ["LEVEL_STYLE", "Screen", "counted", "fail", "human_size", "path_problem", "plural"]
 
 Item = TypeVar("Item")
 
@@ -124,8 +124,3 @@ def human_size(size: int) -> str:
     if size < 1_000_000:
         return f"{size / 1000:.1f} KB"
     return f"{size / 1_000_000:.1f} MB"
-
-
-def shown_path(path: str) -> str:
-    """A path from a disk as one line of visible text."""
-    return visible(path)
