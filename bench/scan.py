@@ -54,14 +54,14 @@ def floor(root: str) -> float:
 
 
 def skillquay(root: str) -> float:
-    from skillquay.core.catalog import Catalog
+    from skillquay.core.catalog import Catalog, Listed
     from skillquay.sources.directory import SkippedPath, publish_tree
 
     start = time.perf_counter()
     items = (item for item in publish_tree(root) if not isinstance(item, SkippedPath))
-    catalog = Catalog(item.entry for item in items if item.entry)
+    catalog = Catalog(Listed.of(item.entry) for item in items if item.entry)
     spent = time.perf_counter() - start
-    assert catalog.entries
+    assert len(catalog)
     return spent
 
 

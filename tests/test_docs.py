@@ -49,9 +49,10 @@ def test_every_option_of_a_command_is_documented() -> None:
 
     from skillquay.cli.app import app
 
-    text = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    documents = [document.read_text(encoding="utf-8") for document in (ROOT / "docs").glob("*.md")]
     for name, command in typer.main.get_group(app).commands.items():
-        assert f"skillquay {name}" in text
+        text = "".join(document for document in documents if f"skillquay {name}" in document)
+        assert text, name
         for parameter in command.params:
             for option in parameter.opts:
                 assert not option.startswith("--") or f"`{option}`" in text, option

@@ -4,6 +4,7 @@
     ├── AuthorError              the skill's author
     │   └── FrontmatterError         SKILL.md cannot be read as a skill
     │       └── YamlSyntaxError          its frontmatter is not YAML
+    ├── GenerationError          the author of a function that makes a skill
     ├── ServerError              the server that published it
     │   ├── EntryError               a listing entry is not valid
     │   └── VerificationError        content is not what the entry describes
@@ -28,6 +29,7 @@ __all__ = [
     "EntryError",
     "FrontmatterError",
     "FrontmatterMismatchError",
+    "GenerationError",
     "LabelError",
     "ServerError",
     "SizeMismatchError",
@@ -63,6 +65,10 @@ class FrontmatterError(AuthorError):
 
 class YamlSyntaxError(FrontmatterError):
     """The frontmatter is not YAML at all; a value that is not quoted is the usual cause."""
+
+
+class GenerationError(SkillquayError):
+    """What a function made cannot be published as a skill."""
 
 
 class ServerError(SkillquayError):
@@ -111,8 +117,10 @@ class UriError(SkillquayError):
 class CursorError(SkillquayError):
     """A cursor was not made by this listing."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, rule="L1")
+    MESSAGE = "The cursor was not given out by this listing. Begin again without one."
+
+    def __init__(self) -> None:
+        super().__init__(self.MESSAGE, rule="L1")
 
 
 class LabelError(SkillquayError):

@@ -10,14 +10,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillquay.core.catalog import Catalog, Node, name_findings
+from skillquay.core.catalog import (
+    Catalog,
+    Listed,
+    Node,
+    Page,
+    find_children,
+    find_file,
+    name_findings,
+    page_of_children,
+)
 from skillquay.core.findings import Level
 from skillquay.core.uris import SkillUri
 from skillquay.errors import CursorError, EntryError
 from tests.core.builders import Published, publish, skill_md
 
 if TYPE_CHECKING:
-    from skillquay.core.entries import SkillEntry
+    from skillquay.core.entries import FileRecord, SkillEntry
 
 # L1: pages
 
@@ -26,8 +35,25 @@ SKILLS = {name: publish(at=f"skill://{name}").entry for name in NAMES}
 some_names = st.sets(st.sampled_from(NAMES))
 
 
+def catalog(*entries: SkillEntry) -> Catalog:
+    return Catalog(map(Listed.of, entries))
+
+
 def catalog_of(names: set[str]) -> Catalog:
-    return Catalog(SKILLS[name] for name in names)
+    return catalog(*(SKILLS[name] for name in names))
+
+
+def file(catalog: Catalog, uri: SkillUri) -> FileRecord | None:
+    return find_file(catalog.around(uri), uri)
+
+
+def children(catalog: Catalog, uri: SkillUri) -> tuple[Node, ...] | None:
+    return find_children(catalog.around(uri), uri)
+
+
+def children_page(catalog: Catalog, uri: SkillUri, cursor: str | None, *, size: int) -> Page[Node] | None:
+    nodes = children(catalog, uri)
+    return None if nodes is None else page_of_children(nodes, uri, cursor, size=size)
 
 
 def walk(catalogs: list[Catalog], sizes: list[int]) -> list[SkillEntry]:
@@ -37,7 +63,7 @@ def walk(catalogs: list[Catalog], sizes: list[int]) -> list[SkillEntry]:
     for step in range(len(NAMES) * len(catalogs) + 2):
         page = catalogs[min(step, len(catalogs) - 1)].page(cursor, size=sizes[step % len(sizes)])
         assert len(page.items) <= sizes[step % len(sizes)]
-        taken += page.items
+        taken += [listed.entry for listed in page.items]
         cursor = page.next_cursor
         if cursor is None:
             return taken
@@ -57,42 +83,43 @@ def test_a_skill_that_is_there_throughout_is_listed_exactly_once_whatever_comes_
 @pytest.mark.rule("L1")
 @given(some_names, st.integers(1, 20))
 def test_a_listing_of_one_moment_is_complete_in_whole_entries_and_in_one_order(names: set[str], size: int) -> None:
-    catalog = catalog_of(names)
-    taken = walk([catalog], [size])
-    assert taken == list(catalog.entries)
+    whole = catalog_of(names)
+    taken = walk([whole], [size])
+    assert taken == [listed.entry for listed in whole.listed]
     assert set(map(str, (entry.uri for entry in taken))) == {f"skill://{name}/SKILL.md" for name in names}
-    assert catalog.entries == Catalog(reversed(catalog.entries)).entries
+    assert whole.listed == Catalog(reversed(whole.listed)).listed
+    assert len(whole) == len(names)
 
 
 @pytest.mark.rule("L1")
 def test_the_last_page_has_no_cursor_even_when_it_is_full() -> None:
-    catalog = catalog_of({"a", "b"})
-    first = catalog.page(None, size=1)
+    two = catalog_of({"a", "b"})
+    first = two.page(None, size=1)
     assert first.next_cursor is not None
-    assert catalog.page(first.next_cursor, size=1).next_cursor is None
-    assert catalog.page(None, size=2).next_cursor is None
-    assert catalog_of(set()).page(None, size=5).items == ()
+    assert two.page(first.next_cursor, size=1).next_cursor is None
+    assert two.page(None, size=2).next_cursor is None
+    assert not catalog_of(set()).page(None, size=5).items
 
 
 @pytest.mark.rule("L1")
 def test_a_cursor_outlives_the_skill_it_was_made_at_and_an_emptied_catalog() -> None:
     cursor = catalog_of({"a", "b", "z"}).page(None, size=2).next_cursor
-    assert [entry.name for entry in catalog_of({"a", "z"}).page(cursor, size=5).items] == ["z"]
-    assert catalog_of(set()).page(cursor, size=5).items == ()
+    assert [listed.entry.name for listed in catalog_of({"a", "z"}).page(cursor, size=5).items] == ["z"]
+    assert not catalog_of(set()).page(cursor, size=5).items
 
 
-CATALOG = Catalog(
-    [*SKILLS.values(), publish({"docs/a.md": b"", "docs/b.md": b"", "more/a.md": b""}, at="skill://files").entry]
+CATALOG = catalog(
+    *SKILLS.values(), publish({"docs/a.md": b"", "docs/b.md": b"", "more/a.md": b""}, at="skill://files").entry
 )
 FILES, DOCS, MORE = (SkillUri(f"skill://files{path}") for path in ("", "/docs", "/more"))
 GENUINE = CATALOG.page(None, size=1).next_cursor or ""
-FOREIGN = (CATALOG.children_page(DOCS, None, size=1) or CATALOG.page(None, size=1)).next_cursor or ""
+FOREIGN = (children_page(CATALOG, DOCS, None, size=1) or CATALOG.page(None, size=1)).next_cursor or ""
 
 
 def is_genuine(cursor: str) -> bool:
     """True for a cursor that a walk over the listing is really given; the walk is of this catalog alone."""
     given_out: set[str | None] = set()
-    for size in range(1, len(CATALOG.entries)):
+    for size in range(1, len(CATALOG)):
         given_out.add(CATALOG.page(None, size=size).next_cursor)
     return cursor in given_out
 
@@ -139,7 +166,7 @@ def test_a_cursor_cut_short_is_refused(length: int) -> None:
 @pytest.mark.rule("L1")
 def test_each_place_has_one_cursor_and_no_other_spelling_of_it() -> None:
     """Base64 has spare bits, padding and two alphabets: all of them would decode to the same place."""
-    cursors = [CATALOG.page(None, size=size).next_cursor for size in range(1, len(CATALOG.entries))]
+    cursors = [CATALOG.page(None, size=size).next_cursor for size in range(1, len(CATALOG))]
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/"
     refused = 0
     for cursor in filter(None, cursors):
@@ -165,7 +192,7 @@ FILE_NAMES = ["a.md", "b", "b b.md", "c", "é", "z.txt"]
 
 
 def directory(names: set[str]) -> Catalog:
-    return Catalog([publish({f"docs/{name}": b"" for name in {*names, "always"}}, at="skill://files").entry])
+    return catalog(publish({f"docs/{name}": b"" for name in {*names, "always"}}, at="skill://files").entry)
 
 
 @pytest.mark.rule("D1")
@@ -174,7 +201,7 @@ def test_a_directory_listed_page_by_page_loses_and_repeats_no_child_either(momen
     taken: list[str] = []
     cursor: str | None = None
     for step in range(100):
-        page = directory(moments[min(step, len(moments) - 1)]).children_page(DOCS, cursor, size=size)
+        page = children_page(directory(moments[min(step, len(moments) - 1)]), DOCS, cursor, size=size)
         assert page is not None
         assert len(page.items) <= size
         taken += [node.name for node in page.items]
@@ -190,15 +217,15 @@ def test_a_directory_listed_page_by_page_loses_and_repeats_no_child_either(momen
 def test_a_cursor_belongs_to_one_directory() -> None:
     for uri, cursor in ((DOCS, GENUINE), (MORE, FOREIGN), (FILES, FOREIGN), (DOCS, "x"), (DOCS, "")):
         with pytest.raises(CursorError):
-            CATALOG.children_page(uri, cursor, size=1)
-    page = CATALOG.children_page(SkillUri("skill://files/d%6Fcs"), FOREIGN, size=1)
+            children_page(CATALOG, uri, cursor, size=1)
+    page = children_page(CATALOG, SkillUri("skill://files/d%6Fcs"), FOREIGN, size=1)
     assert page is not None
     assert [node.name for node in page.items] == ["b.md"]
 
 
 @pytest.mark.rule("D1")
 def test_what_is_no_directory_has_no_pages() -> None:
-    assert CATALOG.children_page(SkillUri("skill://files/docs/a.md"), None, size=1) is None
+    assert children_page(CATALOG, SkillUri("skill://files/docs/a.md"), None, size=1) is None
 
 
 # G1, D1: one publication, one answer
@@ -241,19 +268,20 @@ def test_entries_files_and_directories_agree_with_a_tree_under_any_spelling(
     tree: dict[tuple[str, ...], bytes], other: tuple[str, ...], data: st.DataObject
 ) -> None:
     skills = published(tree)
-    catalog = Catalog(skill.entry for skill in skills.values())
+    whole = catalog(*(skill.entry for skill in skills.values()))
     files = {root + tuple(path.split("/")): skill.files[path] for root, skill in skills.items() for path in skill.files}
     places = [other, *files, *(path[:depth] for path in files for depth in range(1, len(path)))]
     for place in dict.fromkeys(places):
         uri = data.draw(respelled(SkillUri.build(place)))
         is_skill = place[-1] == "SKILL.md" and place[:-1] in skills
-        assert catalog.entry(uri) is (skills[place[:-1]].entry if is_skill else None)
-        record = catalog.file(uri)
+        found = whole.skill(uri)
+        assert (found and found.entry) == (skills[place[:-1]].entry if is_skill else None)
+        record = file(whole, uri)
         assert (record is not None) == (place in files)
         if record is not None:
             assert record.uri.segments == place
             assert record.digest == f"sha256:{sha256(files[place]).hexdigest()}"
-        check_children(catalog.children(uri), place, files, in_skill=any(place[: len(root)] == root for root in skills))
+        check_children(children(whole, uri), place, files, in_skill=any(place[: len(root)] == root for root in skills))
 
 
 def check_children(
@@ -270,13 +298,11 @@ def check_children(
         assert node.record is None or node.record.uri == node.uri
 
 
-NESTED = Catalog(
-    [
-        publish({"a.md": b"", "in/side/SKILL.md": skill_md("side")}, at="skill://x/out").entry,
-        publish(at="skill://x/out/in/side").entry,
-        publish(at="skill://today", dynamic=True).entry,
-        publish(at="github://owner/repo/refunds").entry,
-    ]
+NESTED = catalog(
+    publish({"a.md": b"", "in/side/SKILL.md": skill_md("side")}, at="skill://x/out").entry,
+    publish(at="skill://x/out/in/side").entry,
+    publish(at="skill://today", dynamic=True).entry,
+    publish(at="github://owner/repo/refunds").entry,
 )
 
 
@@ -293,9 +319,9 @@ NESTED = Catalog(
     ],
 )
 def test_every_skill_is_got_by_the_uri_of_its_skill_md(uri: str) -> None:
-    entry = NESTED.entry(SkillUri(uri))
-    assert entry is not None
-    assert entry.uri.key == SkillUri(uri).key
+    listed = NESTED.skill(SkillUri(uri))
+    assert listed is not None
+    assert listed.entry.uri.key == listed.uri.key == SkillUri(uri).key
 
 
 @pytest.mark.rule("G1")
@@ -314,12 +340,12 @@ def test_every_skill_is_got_by_the_uri_of_its_skill_md(uri: str) -> None:
     ],
 )
 def test_nothing_else_is_got_as_a_skill(uri: str) -> None:
-    assert NESTED.entry(SkillUri(uri)) is None
+    assert NESTED.skill(SkillUri(uri)) is None
 
 
 @pytest.mark.rule("D1")
 def test_the_children_of_a_directory_are_files_with_their_records_and_directories_without() -> None:
-    nodes = NESTED.children(SkillUri("skill://x/out"))
+    nodes = children(NESTED, SkillUri("skill://x/out"))
     assert nodes is not None
     assert [(node.name, str(node.uri), node.record is None) for node in nodes] == [
         ("SKILL.md", "skill://x/out/SKILL.md", False),
@@ -334,20 +360,21 @@ def test_the_children_of_a_directory_are_files_with_their_records_and_directorie
     ["skill://x", "skill://nothing", "skill://x/out/a.md", "skill://x/out/none", "skill://today", "github://owner"],
 )
 def test_what_is_no_directory_of_a_skill_served_as_files_has_no_children(uri: str) -> None:
-    assert NESTED.children(SkillUri(uri)) is None
+    assert children(NESTED, SkillUri(uri)) is None
 
 
 @pytest.mark.rule("E6")
 def test_a_dynamic_skill_has_an_entry_and_no_records() -> None:
-    assert NESTED.file(SkillUri("skill://today/SKILL.md")) is None
-    entry = NESTED.entry(SkillUri("skill://today/SKILL.md"))
-    assert entry is not None
-    assert entry.resources == "dynamic"
+    uri = SkillUri("skill://today/SKILL.md")
+    assert file(NESTED, uri) is None
+    listed = NESTED.skill(uri)
+    assert listed is not None
+    assert listed.entry.resources == "dynamic"
 
 
 @pytest.mark.rule("E7")
 def test_a_nested_skill_is_listed_like_any_other() -> None:
-    assert [entry.uri for entry in NESTED.page(None, size=10).items] == [
+    assert [listed.uri for listed in NESTED.page(None, size=10).items] == [
         "github://owner/repo/refunds/SKILL.md",
         "skill://today/SKILL.md",
         "skill://x/out/SKILL.md",
@@ -359,7 +386,7 @@ def test_a_nested_skill_is_listed_like_any_other() -> None:
 def test_two_skills_at_one_place_are_refused_and_none_is_lost_silently() -> None:
     for at in ("skill://x/out", "skill://%78/out"):
         with pytest.raises(EntryError, match="published twice") as failure:
-            Catalog([publish(at="skill://x/out").entry, publish({"b.md": b""}, at=at).entry])
+            catalog(publish(at="skill://x/out").entry, publish({"b.md": b""}, at=at).entry)
         assert failure.value.rule == "G1"
 
 
@@ -369,7 +396,7 @@ def test_two_skills_at_one_place_are_refused_and_none_is_lost_silently() -> None
 @pytest.mark.rule("N3")
 def test_the_operator_is_told_of_names_that_several_skills_have() -> None:
     entries = [publish(at=f"skill://{path}").entry for path in ("a/x", "b/x", "c/y")]
-    (finding,) = name_findings(entries)
+    (finding,) = name_findings(entry.uri for entry in entries)
     assert (finding.rule, finding.level, finding.kind) == ("N3", Level.WARNING, "same-name")
     assert finding.message == '2 skills are named "x": skill://a/x/SKILL.md, skill://b/x/SKILL.md.'
 
@@ -377,7 +404,7 @@ def test_the_operator_is_told_of_names_that_several_skills_have() -> None:
 @pytest.mark.rule("N3")
 def test_of_many_skills_with_one_name_some_are_named_and_all_counted() -> None:
     entries = [publish(at=f"skill://{index}/x").entry for index in range(9)]
-    (finding,) = name_findings(entries)
+    (finding,) = name_findings(entry.uri for entry in entries)
     assert finding.message.startswith('9 skills are named "x"')
     assert finding.message.count("skill://") == 5
 
@@ -385,7 +412,7 @@ def test_of_many_skills_with_one_name_some_are_named_and_all_counted() -> None:
 @pytest.mark.rule("N3")
 @pytest.mark.parametrize("first", ["é", "a%20b", "%61", "東", "x\u202ey"])
 def test_the_operator_is_told_of_a_first_segment_that_is_no_plain_name(first: str) -> None:
-    (finding,) = name_findings([publish(at=f"skill://{first}/x").entry])
+    (finding,) = name_findings([publish(at=f"skill://{first}/x").entry.uri])
     assert (finding.rule, finding.level, finding.kind) == ("N3", Level.WARNING, "first-segment")
     assert "\u202e" not in finding.message
 
@@ -393,4 +420,4 @@ def test_the_operator_is_told_of_a_first_segment_that_is_no_plain_name(first: st
 @pytest.mark.rule("N3")
 def test_plain_names_that_nothing_shares_are_not_remarked_on() -> None:
     entries = [publish(at=f"skill://{path}").entry for path in ("a", "b.c_d~e/f", "g-1/é/h")]
-    assert list(name_findings(entries)) == []
+    assert list(name_findings(entry.uri for entry in entries)) == []

@@ -32,10 +32,9 @@ def skill(root: Path, path: str, **files: bytes | str) -> Path:
     return directory
 
 
-def folders(root: Path, **options: tuple[str, ...]) -> dict[str, SkillFolder]:
-    return {
-        "/".join(item.root.segments): item for item in read_tree(str(root), **options) if isinstance(item, SkillFolder)
-    }
+def folders(root: Path, *, prefix: tuple[str, ...] = ()) -> dict[str, SkillFolder]:
+    items = read_tree(str(root), prefix=prefix)
+    return {"/".join(item.root.segments): item for item in items if isinstance(item, SkillFolder)}
 
 
 def skipped(root: Path) -> list[SkippedPath]:

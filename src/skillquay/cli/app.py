@@ -69,3 +69,54 @@ def list_(
     from skillquay.cli.list import run
 
     raise typer.Exit(run(path, strict=strict, as_json=as_json))
+
+
+@app.command()
+def serve(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH…", help="Directories of skills, single skills, or SKILL.md files.")
+    ],
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")] = (
+        "127.0.0.1:8000"
+    ),
+    stdio: Annotated[bool, typer.Option("--stdio", help="Serve one client on standard input and output.")] = False,
+    name: Annotated[str, typer.Option(help="The name the server gives itself.")] = "skillquay",
+    prefix: Annotated[str, typer.Option(help="Publish below this path, such as acme/billing.")] = "",
+    page_size: Annotated[int, typer.Option(min=1, help="The most skills in one page of a listing.")] = 250,
+    ttl: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long clients may keep an answer.")] = 60,
+    no_watch: Annotated[bool, typer.Option("--no-watch", help="Do not look for changes while serving.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that serve side by side.")] = 1,
+    token_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Clients must send one of these bearer tokens, one a line.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A host name that leads here; may be repeated.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen for other machines without asking for a token.")
+    ] = False,
+    strict: Strict = False,
+) -> None:
+    """Publish skills over MCP, and keep them up to date as they change.
+
+    Exits with 0 after a signal, or 2 when the command itself is wrong.
+    """
+    from skillquay.cli.serve import run
+
+    raise typer.Exit(
+        run(
+            paths,
+            http=http,
+            stdio=stdio,
+            name=name,
+            prefix=prefix,
+            page_size=page_size,
+            ttl=ttl,
+            watch=not no_watch,
+            workers=workers,
+            token_file=token_file,
+            allowed_hosts=allow_host or [],
+            insecure=insecure,
+            strict=strict,
+        )
+    )

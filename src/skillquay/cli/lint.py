@@ -91,7 +91,7 @@ def _places(
             entries.append(linted.entry)
         for finding in linted.findings:
             yield _Place(location=item.location, finding=finding)
-    for finding in name_findings(entries):
+    for finding in name_findings(entry.uri for entry in entries):
         yield _Place(location=path, finding=finding)
 
 

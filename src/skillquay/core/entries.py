@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from skillquay.core.digests import Digest
 from skillquay.core.fields import field_findings
@@ -34,11 +34,14 @@ __all__ = [
     "SkillEntry",
     "parse_entries",
     "parse_entry",
+    "read_own_entry",
 ]
 
 Dynamic: TypeAlias = Literal["dynamic"]
 DYNAMIC: Final[Dynamic] = "dynamic"
 _NOTHING: Mapping[str, object] = MappingProxyType({})
+_ENTRY_FIELDS = frozenset({"uri", "frontmatter", "resources"})
+_RECORD_FIELDS = frozenset({"uri", "digest", "size"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LARGEST_EXACT = 2**53  # beyond it a JSON number is not one whole number any more
 
@@ -203,7 +206,28 @@ def parse_entry(raw: object, *, limits: Limits = LIMITS) -> SkillEntry:
         uri=uri,
         frontmatter=frontmatter,
         resources=_manifest(resources, uri, limits) if isinstance(resources, list) else DYNAMIC,
-        extra=_others(raw, {"uri", "frontmatter", "resources"}),
+        extra=_others(raw, _ENTRY_FIELDS),
+    )
+
+
+def read_own_entry(data: Mapping[str, Any]) -> SkillEntry:
+    """An entry that this program wrote itself and nobody could have touched since: nothing is checked again."""
+    resources = data["resources"]
+    if isinstance(resources, list):
+        resources = Manifest(
+            FileRecord(
+                str.__new__(SkillUri, file["uri"]),
+                str.__new__(Digest, file["digest"]),
+                file["size"],
+                _others(file, _RECORD_FIELDS) if len(file) > len(_RECORD_FIELDS) else _NOTHING,
+            )
+            for file in resources
+        )
+    return SkillEntry(
+        uri=str.__new__(SkillUri, data["uri"]),
+        frontmatter=MappingProxyType(data["frontmatter"]),
+        resources=resources,
+        extra=_others(data, _ENTRY_FIELDS),
     )
 
 
@@ -283,7 +307,7 @@ def _record(raw: object, place: str) -> FileRecord:
         uri=_uri(raw.get("uri"), f"{place}.uri"),
         digest=digest,
         size=size,
-        extra=_others(raw, {"uri", "digest", "size"}),
+        extra=_others(raw, _RECORD_FIELDS),
     )
 
 
@@ -296,7 +320,7 @@ def _uri(raw: object, place: str) -> SkillUri:
         raise EntryError(error.message, field=place, rule=error.rule) from None
 
 
-def _others(raw: Mapping[str, object], known: set[str]) -> Mapping[str, object]:
+def _others(raw: Mapping[str, object], known: frozenset[str]) -> Mapping[str, object]:
     others = {key: value for key, value in raw.items() if key not in known}
     return MappingProxyType(others) if others else _NOTHING
 

@@ -25,7 +25,8 @@ class SkillFolder:
 
     `root` is the directory's URI (`skill://acme/billing/refunds`). `files` holds every file that would be published,
     `SKILL.md` included, in the order of their URIs; `findings` is what the reading itself came upon. Reading stops at
-    the limits of E4, so `file_count` and `size` may say more than `files` shows.
+    the limits of E4, so `file_count` and `size` may say more than `files` shows. `empty` are the paths of directories
+    without files. `stamp` tells later, at a look, that nothing changed; only outermost skills have one.
     """
 
     root: SkillUri
@@ -35,6 +36,8 @@ class SkillFolder:
     file_count: int
     size: int
     findings: tuple[Finding, ...] = ()
+    empty: tuple[str, ...] = ()
+    stamp: str | None = None
 
     @property
     def name(self) -> str:

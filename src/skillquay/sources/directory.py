@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
-import stat
 import time
+from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from skillquay.core.digests import Digest
 from skillquay.core.entries import LIMITS, FileRecord
@@ -23,18 +23,17 @@ from skillquay.core.folders import Publication, SkillFolder, publish
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.errors import UriError
+from skillquay.sources.reading import RECENT, NotPublishedError, read_file, size_of, unreadable
+from skillquay.sources.stamps import Stamp, file_mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["IGNORED", "MAX_DEPTH", "SkippedPath", "publish_tree", "read_tree"]
+__all__ = ["IGNORED", "MAX_DEPTH", "Keep", "Known", "SkippedPath", "publish_tree", "read_tree"]
 
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 MAX_DEPTH: Final = 100
-_RECENT: Final = 100_000_000  # nanoseconds in which a file may be written again without its time changing
 _BATCH: Final = 64  # listing, reading and parsing take turns in batches: each is faster while it has the caches
-_FIRST_READ: Final = 1 << 14  # enough for nearly every file of a skill
-_OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +52,20 @@ class _OpenSkill:
     location: str
     below: int  # where a path in the tree becomes one relative to this skill
     unread: int = 0
-    skill_md: bytes | _NotPublishedError = b""
+    skill_md: bytes | NotPublishedError = b""
     file_count: int = 0
     size: int = 0
     files: list[FileRecord] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+    stamp: Stamp = field(default_factory=Stamp)
     findings: list[Finding] = field(default_factory=list)
 
     def close(self) -> SkillFolder | SkippedPath:
-        if isinstance(self.skill_md, _NotPublishedError):
+        if isinstance(self.skill_md, NotPublishedError):
             return SkippedPath(location=self.location, finding=self.skill_md.finding(SKILL_MD))
         self.files.sort(key=_uri)
+        for directory in self.directories:
+            self.stamp.add(directory[self.below :], "")
         return SkillFolder(
             root=self.root,
             location=self.location,
@@ -71,7 +74,15 @@ class _OpenSkill:
             file_count=self.file_count,
             size=self.size,
             findings=tuple(sorted(self.findings, key=_file)),
+            empty=tuple(path[self.below : -1] for path in self.directories if not self._holds_files(path)),
+            stamp=None if self.findings else self.stamp.digest(),
         )
+
+    def _holds_files(self, directory: str) -> bool:
+        """True when a file lies below; files are sorted by now, and those of one directory lie together."""
+        start = self.root.child(directory[self.below : -1]) + "/"
+        place = bisect_left(self.files, start, key=_uri)
+        return place < len(self.files) and self.files[place].uri.startswith(start)
 
 
 @dataclass(slots=True)
@@ -89,34 +100,32 @@ class _Directory:
     skills: tuple[_OpenSkill, ...]
 
 
-class _NotPublishedError(Exception):
-    """A file or directory that does not become part of a skill, and why."""
-
-    def __init__(self, rule: str, kind: str, message: str, fix: str, *, level: Level = Level.ERROR) -> None:
-        super().__init__(message)
-        self.rule, self.kind, self.message, self.fix, self.level = rule, kind, message, fix, level
-
-    def finding(self, file: str) -> Finding:
-        shown = shorten(file, 200)
-        return Finding(rule=self.rule, level=self.level, kind=self.kind, message=self.message, file=shown, fix=self.fix)
-
-
-def read_tree(root: str, *, prefix: Sequence[str] = ()) -> Iterator[SkillFolder | SkippedPath]:
+def read_tree(
+    root: str,
+    *,
+    prefix: Sequence[str] = (),
+    is_part: bool = False,
+    keep: Keep | None = None,
+    known: Known | None = None,
+) -> Iterator[SkillFolder | SkippedPath]:
     """Every skill below `root`, an enclosing skill after the skills nested in it.
 
     `root` may be a directory of skills, one skill's directory, or a `SKILL.md`. Each skill is given as soon as it has
-    been read, so that a large tree needs little memory.
+    been read, so that a large tree needs little memory. What `prefix` leads to is the parent of a root that is a skill
+    itself; of a root that `is_part` of a larger tree, it is the root. `keep` is given the bytes of each file. A skill's
+    directory that is `known` already is passed over, with all that is in it.
     """
     if os.path.basename(root) == SKILL_MD and os.path.isfile(root):
         root = os.path.dirname(root) or "."
-    name = os.path.basename(os.path.abspath(root))
+    name = None if is_part else os.path.basename(os.path.abspath(root))
     uri = SkillUri.build(prefix) if prefix else None
     pending = [_Directory(location=os.path.normpath(root), relative="", depth=0, uri=uri, skills=())]
+    tree = _Tree(name=name, keep=keep, known=known)
     while pending:
         batch, pending[-_BATCH:] = pending[: -_BATCH - 1 : -1], []
         begun = time.time_ns()
         for here, listing in [(each, _list(each)) for each in batch]:
-            below, problems = _read(here, listing, name, begun)
+            below, problems = _read(here, listing, tree, begun)
             pending.extend(below)
             if problems:
                 yield from _reported(here, problems)
@@ -126,9 +135,17 @@ def read_tree(root: str, *, prefix: Sequence[str] = ()) -> Iterator[SkillFolder 
                     yield skill.close()
 
 
-def publish_tree(root: str, *, prefix: Sequence[str] = (), strict: bool = False) -> Iterator[Publication | SkippedPath]:
-    """Every skill below `root` as it would be published, or with what keeps it from that."""
-    items = read_tree(root, prefix=prefix)
+def publish_tree(
+    root: str,
+    *,
+    prefix: Sequence[str] = (),
+    is_part: bool = False,
+    strict: bool = False,
+    keep: Keep | None = None,
+    known: Known | None = None,
+) -> Iterator[Publication | SkippedPath]:
+    """Every skill below `root` as it would be published, or with what keeps it from that; see `read_tree`."""
+    items = read_tree(root, prefix=prefix, is_part=is_part, keep=keep, known=known)
     while True:
         with _collector_paused():
             batch = list(islice(items, _BATCH))
@@ -136,6 +153,23 @@ def publish_tree(root: str, *, prefix: Sequence[str] = (), strict: bool = False)
         if not batch:
             return
         yield from published
+
+
+class Known(Protocol):
+    """Says whether the skill in a directory, with these things in it, is known already."""
+
+    def __call__(self, location: str, entries: Sequence[os.DirEntry[str]], /) -> bool:
+        """True when it need not be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tree:
+    """What is the same for every directory of one reading."""
+
+    name: str | None
+    keep: Keep | None
+    known: Known | None
 
 
 @contextmanager
@@ -150,8 +184,9 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-_Listing: TypeAlias = "tuple[list[os.DirEntry[str]], dict[str, os.DirEntry[str]]] | _NotPublishedError"
-_Problems: TypeAlias = "list[tuple[str, _NotPublishedError]]"
+Keep: TypeAlias = "Callable[[Digest, bytes], None]"
+_Listing: TypeAlias = "tuple[list[os.DirEntry[str]], dict[str, os.DirEntry[str]]] | NotPublishedError"
+_Problems: TypeAlias = "list[tuple[str, NotPublishedError]]"
 
 
 def _list(here: _Directory) -> _Listing:
@@ -166,50 +201,55 @@ def _list(here: _Directory) -> _Listing:
                 else:
                     others[entry.name] = entry
     except OSError as error:
-        return _unreadable(error)
+        return unreadable(error)
     return directories, others
 
 
-def _read(here: _Directory, listing: _Listing, root_name: str, begun: int) -> tuple[list[_Directory], _Problems]:
+def _read(here: _Directory, listing: _Listing, tree: _Tree, begun: int) -> tuple[list[_Directory], _Problems]:
     """Give a directory's files to the skills around it; its sub-directories are next."""
     problems: _Problems = []
     below: list[_Directory] = []
-    if isinstance(listing, _NotPublishedError):
+    if isinstance(listing, NotPublishedError):
         return below, [("", listing)]
     directories, files = listing
     if skill_md := files.pop(SKILL_MD, None):
+        if tree.known and not here.skills and tree.known(here.location, [*directories, skill_md, *files.values()]):
+            return below, problems
         try:
-            skill = _open(here, root_name)
+            skill = _open(here, tree.name)
             try:  # it is read before the skill can be past its limits
-                skill.skill_md = _add(skill_md, here, begun) or b""
-            except _NotPublishedError as problem:
+                skill.skill_md = _add(skill_md, here, tree, begun) or b""
+            except NotPublishedError as problem:
                 skill.skill_md = problem
                 raise
-        except _NotPublishedError as problem:
+        except NotPublishedError as problem:
             problems.append((SKILL_MD, problem))
     elif not here.skills:
         problems.extend(_seen_outside(directories, files))
     if here.skills:
         for name, entry in files.items():
             try:
-                _add(entry, here, begun)
-            except _NotPublishedError as problem:
+                _add(entry, here, tree, begun)
+            except NotPublishedError as problem:
                 problems.append((name, problem))
     for entry in directories:
         try:
             if directory := _below(entry, here):
                 below.append(directory)
-        except _NotPublishedError as problem:
+        except NotPublishedError as problem:
             problems.append((entry.name, problem))
     for skill in here.skills:
         skill.unread += len(below)
+        skill.directories += [directory.relative for directory in below]
     return below, problems
 
 
-def _open(here: _Directory, root_name: str) -> _OpenSkill:
+def _open(here: _Directory, root_name: str | None) -> _OpenSkill:
     """Begin the skill whose `SKILL.md` is in this directory."""
-    uri = _child(here.uri, root_name) if here.depth == 0 else _known(here.uri)
+    uri = _child(here.uri, root_name) if here.depth == 0 and root_name is not None else _known(here.uri)
     skill = _OpenSkill(root=uri, location=here.location, below=len(here.relative), unread=1)
+    if here.skills:
+        skill.stamp.spoil()  # the enclosing skill's stamp covers it
     here.uri = uri
     here.skills = (*here.skills, skill)
     return skill
@@ -222,13 +262,13 @@ def _below(entry: os.DirEntry[str], here: _Directory) -> _Directory | None:
         _leave_out(here, relative)
         return None
     if here.depth == MAX_DEPTH:
-        raise _NotPublishedError(
+        raise NotPublishedError(
             "P1", "depth", f"The tree is more than {MAX_DEPTH} directories deep here.", "Move it up."
         )
     return _Directory(entry.path, relative, here.depth + 1, _child(here.uri, name), here.skills)
 
 
-def _add(entry: os.DirEntry[str], here: _Directory, begun: int) -> bytes | None:
+def _add(entry: os.DirEntry[str], here: _Directory, tree: _Tree, begun: int) -> bytes | None:
     """Read a file once for every skill around it. Past the innermost skill's limits, it is only counted (E4).
 
     An enclosing skill has every file of the nested one, so that it is past its limits, too.
@@ -242,11 +282,18 @@ def _add(entry: os.DirEntry[str], here: _Directory, begun: int) -> bytes | None:
     record = None
     innermost = skills[-1]
     if innermost.file_count > LIMITS.files or innermost.size > LIMITS.size:
-        data, size = None, _size(location)
+        data, size = None, size_of(location)
     else:
-        data, size = _read_file(location, begun)
+        data, status = read_file(location, begun)
+        size = status.st_size
+        if begun - status.st_ctime_ns > RECENT:
+            skills[0].stamp.add(here.relative[skills[0].below :] + name, file_mark(status))
+        else:
+            skills[0].stamp.spoil()
     if data is not None:
         record = FileRecord(_child(here.uri, name), Digest.of(data), size)
+        if tree.keep:
+            tree.keep(record.digest, data)
     for skill in skills:
         skill.file_count += 1
         skill.size += size
@@ -258,7 +305,7 @@ def _add(entry: os.DirEntry[str], here: _Directory, begun: int) -> bytes | None:
 def _behind(entry: os.DirEntry[str], here: _Directory) -> str:
     """The file behind a link, when it is one and lies in the same skill (U8)."""
     if not entry.is_symlink():
-        raise _NotPublishedError("U1", "special-file", "A FIFO, a socket or a device, not a file.", "Remove it.")
+        raise NotPublishedError("U1", "special-file", "A FIFO, a socket or a device, not a file.", "Remove it.")
     level = Level.ERROR if entry.name == SKILL_MD else Level.WARNING
     root = os.path.realpath(here.skills[-1].location)
     target = os.path.realpath(entry.path)
@@ -293,58 +340,11 @@ def _reported(here: _Directory, problems: _Problems) -> Iterator[SkippedPath]:
             yield SkippedPath(location=location, finding=problem.finding("."))
 
 
-def _size(location: str) -> int:
-    try:
-        return os.lstat(location).st_size
-    except OSError as error:
-        raise _unreadable(error) from None
-
-
-def _read_file(location: str, begun: int) -> tuple[bytes | None, int]:
-    """A file's bytes and size, all of one moment. Bytes no skill may hold are not read: None, and the size (E4).
-
-    A file whose inode last changed well before `begun`, when this began, did not change while it was
-    read. Of a file that has just changed, two readings must be the same.
-    """
-    try:
-        fd = os.open(location, _OPEN_FLAGS)
-        try:
-            data = os.read(fd, _FIRST_READ)
-            for _ in range(2):
-                status = os.fstat(fd)
-                size = status.st_size
-                if not stat.S_ISREG(status.st_mode):
-                    raise _NotPublishedError("U1", "special-file", "Not a regular file any more.", "Try again.")
-                if size > LIMITS.size:
-                    return None, size
-                if len(data) == size and begun - status.st_ctime_ns > _RECENT:
-                    return data, size
-                data = _read_whole(fd, size)
-                changed = os.fstat(fd).st_ctime_ns
-                is_still = begun - changed > _RECENT or _read_whole(fd, size) == data
-                if len(data) == size and changed == status.st_ctime_ns and is_still:
-                    return data, size
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise _unreadable(error) from None
-    raise _NotPublishedError("E3", "changing", "The file changed while it was being read.", "Try again later.")
-
-
-def _read_whole(fd: int, size: int) -> bytes:
-    """A file from its beginning, up to one byte more than `size`, so that growth shows."""
-    data = b""
-    os.lseek(fd, 0, os.SEEK_SET)
-    while len(data) <= size and (more := os.read(fd, size + 1 - len(data))):
-        data += more
-    return data
-
-
 def _child(uri: SkillUri | None, name: str) -> SkillUri:
     try:
         return SkillUri.build((name,)) if uri is None else uri.child(name)
     except UriError as error:
-        raise _NotPublishedError(
+        raise NotPublishedError(
             error.rule, "file-name", f"It cannot be given a URI: {error.message}", "Rename it."
         ) from None
 
@@ -354,28 +354,22 @@ def _known(uri: SkillUri | None) -> SkillUri:
     return uri
 
 
-def _unreadable(error: OSError) -> _NotPublishedError:
-    reason = (error.strerror or "unknown error").lower()
-    fix = "Check its permissions." if isinstance(error, PermissionError) else "See what is the matter with it."
-    return _NotPublishedError("U1", "unreadable", f"It cannot be read: {reason}.", fix)
-
-
-def _linked(message: str, level: Level = Level.WARNING) -> _NotPublishedError:
-    return _NotPublishedError("U8", "link", message, "Copy what is meant into the skill.", level=level)
+def _linked(message: str, level: Level = Level.WARNING) -> NotPublishedError:
+    return NotPublishedError("U8", "link", message, "Copy what is meant into the skill.", level=level)
 
 
 def _seen_outside(
     directories: list[os.DirEntry[str]], files: dict[str, os.DirEntry[str]]
-) -> Iterator[tuple[str, _NotPublishedError]]:
+) -> Iterator[tuple[str, NotPublishedError]]:
     """What looks like a skill and is none, where no skill is."""
     for entry in directories:
         if entry.name == SKILL_MD:
-            yield SKILL_MD, _NotPublishedError("F1", "skill-md", "SKILL.md is a directory.", "It must be a file.")
+            yield SKILL_MD, NotPublishedError("F1", "skill-md", "SKILL.md is a directory.", "It must be a file.")
     for name, entry in files.items():
         if name.lower() == "skill.md":
             yield (
                 name,
-                _NotPublishedError(
+                NotPublishedError(
                     "F1",
                     "skill-md",
                     "It is not named SKILL.md in exactly these letters.",

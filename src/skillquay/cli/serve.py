@@ -1,0 +1,176 @@
+"""`skillquay serve`: publish directories of skills, over HTTP or standard input and output."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skillquay.cli.output import fail, path_problem, plural
+from skillquay.core.catalog import name_findings
+from skillquay.core.findings import Level
+from skillquay.core.hidden import visible
+from skillquay.core.uris import SkillUri
+from skillquay.errors import UriError
+from skillquay.server.access import TokenFileError, is_loopback, parse_tokens
+from skillquay.server.python_file import PythonFileError, is_python
+from skillquay.server.run import Settings, run_http, run_stdio
+
+if TYPE_CHECKING:
+    from skillquay.server.extension import Skills
+
+__all__ = ["run"]
+
+_MOST_REMARKS = 20
+
+
+def run(
+    paths: list[str],
+    *,
+    http: str,
+    stdio: bool,
+    name: str,
+    prefix: str,
+    page_size: int,
+    ttl: float,
+    watch: bool,
+    workers: int,
+    token_file: str | None,
+    allowed_hosts: list[str],
+    insecure: bool,
+    strict: bool,
+) -> int:
+    """Check what was asked for, say what is served, and serve it."""
+    for path in paths:
+        if not is_python(path) and (problem := path_problem(path)):
+            return fail(problem)
+    if prefix:
+        try:
+            SkillUri.build(prefix.strip("/").split("/"))
+        except UriError as error:
+            return fail(f"--prefix cannot be used: {error.message}")
+    tokens: tuple[str, ...] = ()
+    if token_file is not None:
+        try:
+            with open(token_file, encoding="utf-8") as file:
+                tokens = tuple(parse_tokens(file.read()))
+        except (OSError, UnicodeDecodeError, TokenFileError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return fail(f'the token file "{token_file}" cannot be used: {reason}')
+    _log_to_stderr()
+    settings = Settings(
+        paths=tuple(paths),
+        name=name,
+        prefix=prefix,
+        page_size=page_size,
+        ttl=ttl,
+        watch=watch,
+        strict=strict,
+        tokens=tokens,
+        allowed_hosts=tuple(allowed_hosts),
+        index_directory=_index_directory(),
+    )
+    try:
+        if stdio:
+            run_stdio(settings, partial(_report, settings=settings, client=_stdio_line(settings)))
+            return 0
+        return _serve_http(settings, http, workers=workers, insecure=insecure)
+    except PythonFileError as error:
+        return fail(str(error))
+
+
+def _serve_http(settings: Settings, http: str, *, workers: int, insecure: bool) -> int:
+    address = _address(http)
+    if address is None:
+        return fail(f'"{http}" is not an address. Write it as HOST:PORT, such as 127.0.0.1:8000.')
+    host, port = address
+    if not is_loopback(host) and not settings.tokens and not insecure:
+        return fail(
+            f"{host} can be reached from other machines. Give the tokens that clients must send with --token-file, or "
+            "say --insecure if everybody who can reach it may read the skills."
+        )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        return fail(f"cannot listen on {http}: {(error.strerror or str(error)).lower()}. Choose another with --http.")
+    bound = listening.getsockname()[1]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{bound}/mcp"
+    report = partial(_report, settings=settings, client=_http_line(settings, url))
+    if workers > 1:
+        from skillquay.server.workers import run_workers
+
+        return run_workers(settings, listening, workers, begin=_log_to_stderr, on_ready=report)
+    run_http(settings, [listening], report)
+    return 0
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        return None
+    return host, int(port)
+
+
+def _http_line(settings: Settings, url: str) -> dict[str, object]:
+    server: dict[str, object] = {"type": "http", "url": url}
+    if settings.tokens:
+        server["headers"] = {"Authorization": "Bearer ${SKILLQUAY_TOKEN}"}
+    return server
+
+
+def _stdio_line(settings: Settings) -> dict[str, object]:
+    paths = [os.path.abspath(path) for path in settings.paths]
+    return {"command": "skillquay", "args": ["serve", *paths, "--stdio"]}
+
+
+def _report(skills: Skills, settings: Settings, client: dict[str, object]) -> None:
+    """Say what is served, what is not and why, and how a client gets it. Standard output is the protocol's on stdio."""
+    live = skills.publisher.live
+    catalog = live.catalog
+    lines = [f"Serving {plural(len(catalog), 'skill')} from {', '.join(visible(path) for path in settings.paths)}."]
+    refused = [remark for remark in live.remarks if remark.finding.level is Level.ERROR]
+    warned = len(live.remarks) - len(refused)
+    if refused:
+        lines.append(f"Not published ({len({remark.location for remark in refused}):,}):")
+        lines += [
+            f"  {visible(remark.location)}: {visible(remark.finding.message)} [{remark.finding.rule}]"
+            for remark in refused[:_MOST_REMARKS]
+        ]
+        if len(refused) > _MOST_REMARKS:
+            lines.append(f"  … and {len(refused) - _MOST_REMARKS:,} more reasons.")
+    lines += [f"Warning: {visible(finding.message)}" for finding in name_findings(each.uri for each in catalog.listed)]
+    if refused or warned:
+        hint = " ".join(visible(path) for path in settings.paths)
+        lines.append(f'See all {plural(len(live.remarks), "finding")} with "skillquay lint {hint}".')
+    lines.append("For a client's .mcp.json:")
+    lines.append(f"  {json.dumps({'mcpServers': {settings.name: client}}, ensure_ascii=False)}")
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()
+
+
+class _Visible(logging.Formatter):
+    """Log lines that no text from outside can break or forge."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and a traceback below it where there is one."""
+        message, _, trace = super().format(record).partition("\nTraceback ")
+        return visible(message) + (f"\nTraceback {trace}" if trace else "")
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Visible("skillquay: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("skillquay").setLevel(logging.INFO)
+
+
+def _index_directory() -> str | None:
+    from platformdirs import user_cache_dir
+
+    return os.path.join(user_cache_dir("skillquay"), "served")

@@ -1,0 +1,112 @@
+"""A server of nothing but skills, over HTTP or standard input and output."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.subscriptions import ListenHandler
+from starlette.applications import Starlette
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from skillquay import __version__
+from skillquay.server.access import HostGuard
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from skillquay.server.access import Tokens
+    from skillquay.server.extension import Skills
+
+__all__ = ["GRACE", "HttpServer", "http_app", "make_server", "serve_stdio"]
+
+GRACE = 10  # seconds for running requests to finish
+
+
+def make_server(name: str, skills: Skills) -> Server[Any]:
+    """A server that declares resources and skills, and nothing else."""
+    server: Server[Any] = Server(name, version=__version__)
+    skills.install(server)
+    return server
+
+
+def http_app(
+    server: Server[Any],
+    skills: Skills,
+    *,
+    tokens: Tokens | None = None,
+    allowed_hosts: Sequence[str] = (),
+    on_ready: Callable[[], None] = lambda: None,
+) -> Starlette:
+    """The application: `/mcp`, and `/healthz` and `/readyz` for whoever runs it."""
+    manager = StreamableHTTPSessionManager(app=server, json_response=True)
+    endpoint: ASGIApp = StreamableHTTPASGIApp(manager)
+    if tokens is not None:
+        endpoint = RequireAuthMiddleware(endpoint, [], None)
+        endpoint = AuthContextMiddleware(endpoint)
+        endpoint = AuthenticationMiddleware(endpoint, backend=BearerAuthBackend(tokens))
+    endpoint = HostGuard(endpoint, allowed_hosts)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            await skills.load()
+            on_ready()
+            yield
+        skills.close()
+
+    async def healthy(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("ok\n")
+
+    async def ready(_: Request) -> PlainTextResponse:
+        is_ready = skills.publisher.is_ready
+        return PlainTextResponse("ready\n" if is_ready else "loading\n", 200 if is_ready else 503)
+
+    routes = [Route("/mcp", endpoint), Route("/healthz", healthy), Route("/readyz", ready)]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+class HttpServer(uvicorn.Server):
+    """Uvicorn, which on a signal first ends the streams that would keep it waiting, then lets requests finish."""
+
+    def __init__(self, app: ASGIApp, server: Server[Any]) -> None:
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            timeout_graceful_shutdown=GRACE,
+            server_header=False,
+        )
+        super().__init__(config)
+        self._mcp = server
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say goodbye to listening clients, and go."""
+        listen = self._mcp.get_request_handler("subscriptions/listen")
+        if listen is not None and isinstance(listen.handler, ListenHandler):
+            listen.handler.close()
+        await super().shutdown(sockets)
+
+
+async def serve_stdio(server: Server[Any], skills: Skills, on_ready: Callable[[], None]) -> None:
+    """Serve one client over standard input and output, until it closes them."""
+    await skills.load()
+    on_ready()
+    try:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    finally:
+        skills.close()

@@ -1,0 +1,1 @@
+"""What travels: the methods' parameters, and bytes as text or blob."""
