@@ -6,10 +6,8 @@ PEERS := tests/peers
 
 .PHONY: serve test check gates bench lock peers fix rules clean
 
-serve: .venv/installed  ## Check and list the skills in examples/skills
-	@$(BIN)/skillquay lint examples/skills
-	@echo
-	@$(BIN)/skillquay list examples/skills
+serve: .venv/installed  ## Serve the skills in examples/skills on this machine
+	@$(BIN)/skillquay serve examples/skills
 
 test: gates .peers/installed  ## Everything CI runs
 	$(BIN)/coverage erase
@@ -33,7 +31,7 @@ fix: .venv/installed  ## Format, and mend what the linter can mend
 rules: .venv/installed  ## Write docs/rules.md from the tests
 	$(BIN)/python -m tools.rule_table
 
-bench: .venv/installed  ## Measure, in ratios
+bench: .venv/installed .peers/installed  ## Measure, in ratios
 	$(BIN)/python -m bench
 
 peers: .peers/installed  ## Install the other readers of skills that the tests ask

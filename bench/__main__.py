@@ -1,4 +1,4 @@
-"""`make bench`: run every benchmark and print a table with ratios."""
+"""`make bench`: run every benchmark, or those named (`scan`, `serving`), and print a table with ratios."""
 
 from __future__ import annotations
 
@@ -7,36 +7,23 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 
+from bench import serving
 from bench.generate import generate
+from bench.table import Row, print_table
 
 TREE = os.path.join("build", "bench", "10000-skills")
 ROUNDS = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    what: str
-    measured: str
-    against: str
-    ratio: str
-    wanted: str
-    reached: bool
-
-
 def main() -> int:
-    print("Making the tree (once) …", flush=True)
+    parts = {"scan": lambda: [*scan_rows(), version_row()], "serving": serving.rows}
+    chosen = sys.argv[1:] or list(parts)
+    print("Making the trees (once) …", flush=True)
     generate(TREE, 10_000)
-    rows = [*scan_rows(), version_row()]
-    table = [("what", "measured", "against", "ratio", "wanted", "")]
-    table += [
-        (row.what, row.measured, row.against, row.ratio, row.wanted, "" if row.reached else "MISSED") for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    rows = [row for name in chosen for row in parts[name]()]
     print()
-    for cells in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+    print_table(rows)
     return 0 if all(row.reached for row in rows) else 1
 
 
@@ -45,8 +32,8 @@ def scan_rows() -> list[Row]:
     times: list[float] = []
     memory = 0.0
     for number in range(ROUNDS + 1):
-        floor, _ = _run("floor")
-        ours, peak = _run("skillquay")
+        floor, _ = run_scan("floor")
+        ours, peak = run_scan("skillquay")
         if number:  # the first round fills the page cache
             floors.append(floor)
             times.append(ours)
@@ -87,7 +74,7 @@ def version_row() -> Row:
     )
 
 
-def _run(name: str) -> tuple[float, float]:
+def run_scan(name: str) -> tuple[float, float]:
     output = subprocess.run(
         [sys.executable, "-m", "bench.scan", name, TREE], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -22,8 +22,8 @@ WORDS = (
 )
 
 
-def generate(root: str, skills: int) -> None:
-    """Write `skills` skills below `root`, unless a tree of that many is already there."""
+def generate(root: str, skills: int, *, teams: int = 40) -> None:
+    """Write `skills` skills below `root`, in so many directories, unless a tree of that many is already there."""
     stamp = os.path.join(root, f".made-of-{skills}")
     if os.path.exists(stamp):
         return
@@ -31,7 +31,7 @@ def generate(root: str, skills: int) -> None:
     choose = random.Random(2640)
     for number in range(skills):
         name = f"{choose.choice(WORDS)}-{choose.choice(WORDS)}-{number}"
-        directory = os.path.join(root, f"team-{number % 40}", name)
+        directory = os.path.join(root, f"team-{number % teams}", name)
         os.makedirs(os.path.join(directory, "references"), exist_ok=True)
         _write(os.path.join(directory, "SKILL.md"), _skill_md(name, choose))
         for file in ("references/guide.md", "references/examples.md", "notes.md", "run.py"):

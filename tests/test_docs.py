@@ -7,12 +7,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
+from mcp.client import Client
+from mcp.server.lowlevel import Server
+
+if TYPE_CHECKING:
+    from skillquay import Skills
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -31,11 +39,55 @@ def sessions() -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("document", "command", "output"), sessions())
 def test_a_command_in_a_document_prints_what_is_shown(document: str, command: str, output: str) -> None:
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    if command.startswith("skillquay serve"):
+        printed = what_a_server_says(command, len(output.splitlines()), environment)
+    else:
+        done = subprocess.run(
+            command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        printed = done.stdout + done.stderr
     pattern = re.escape(output.strip()).replace(r"\.\.\.", "[^\n]*")
-    assert re.fullmatch(pattern, done.stdout.strip()), f"{document}: {command}\n{done.stdout}{done.stderr}"
+    assert re.fullmatch(pattern, printed.strip()), f"{document}: {command}\n{printed}"
+
+
+def what_a_server_says(command: str, lines: int, environment: dict[str, str]) -> str:
+    """The first lines of a command that goes on until it is told to end, and then ends well."""
+    with subprocess.Popen(command.split(), cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = "".join(process.stderr.readline() for _ in range(lines))
+        process.terminate()
+        assert process.wait(20) == 0
+    return said
+
+
+def programs() -> list[tuple[str, str]]:
+    """Each Python program shown in a document."""
+    return [
+        (document.name, block)
+        for document in DOCUMENTS
+        for block in PYTHON.findall(document.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(("document", "program"), programs())
+def test_a_program_in_a_document_publishes_skills(document: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {"__name__": document}
+    exec(compile(program, document, "exec"), names)
+    skills: Skills = names["skills"]
+
+    async def list_skills() -> list[str]:
+        server = names.get("mcp")
+        if server is None:
+            server = Server("document")
+            skills.install(server)
+        try:
+            async with Client(server) as client:
+                return [resource.uri for resource in (await client.list_resources()).resources]
+        finally:
+            skills.close()
+
+    assert any(uri.startswith("skill://") and uri.endswith("/SKILL.md") for uri in anyio.run(list_skills))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skillquay.core.uris import SkillUri
     from skillquay.core.verification import VerifiedFile, VerifiedSkill, verify_file, verify_skill
     from skillquay.errors import SkillquayError
+    from skillquay.server.extension import Skills
     from skillquay.sources.directory import SkippedPath, publish_tree, read_tree
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "SkillFolder",
     "SkillUri",
     "SkillquayError",
+    "Skills",
     "SkippedPath",
     "VerifiedFile",
     "VerifiedSkill",
@@ -55,6 +57,7 @@ _HOMES = {
     "core.uris": ("SkillUri",),
     "core.verification": ("VerifiedFile", "VerifiedSkill", "verify_file", "verify_skill"),
     "errors": ("SkillquayError",),
+    "server.extension": ("Skills",),
     "sources.directory": ("SkippedPath", "publish_tree", "read_tree"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from hashlib import sha256
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,8 @@ from skillquay.errors import CursorError, EntryError
 from tests.core.builders import Published, publish, skill_md
 
 if TYPE_CHECKING:
+    from random import Random
+
     from skillquay.core.entries import FileRecord, SkillEntry
 
 # L1: pages
@@ -184,6 +187,102 @@ def test_a_cursor_with_bytes_that_are_no_text_is_refused_even_if_its_check_is_ri
     check = sha256(b"skills/list\0\xff").digest()[:6]
     with pytest.raises(CursorError):
         CATALOG.page(base64.urlsafe_b64encode(check + b"\xff").decode().rstrip("="), size=1)
+
+
+@pytest.mark.rule("L1")
+@given(some_names, st.integers(1, 4), st.integers(0, 3000), some_names)
+def test_pages_are_as_full_as_they_may_be_by_number_and_bytes_and_the_listing_ends(
+    names: set[str], size: int, max_bytes: int, hidden: set[str]
+) -> None:
+    whole = catalog_of(names)
+    shown = {f"skill://{name}/SKILL.md" for name in names - hidden}
+    expected = [listed for listed in whole.listed if listed.uri in shown]
+    pages: list[list[Listed]] = []
+    cursor: str | None = None
+    for _ in range(len(NAMES) + 1):
+        page = whole.page(cursor, size=size, max_bytes=max_bytes, where=lambda entry: entry.uri in shown)
+        pages.append(list(page.items))
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert cursor is None
+    assert [listed for page in pages for listed in page] == expected
+    assert pages == [[]] if not expected else all(pages)
+    for here, after in pairwise(pages):
+        room = max_bytes - sum(len(listed.text) for listed in here)
+        assert len(here) == size or len(after[0].text) > room
+    assert all(len(page) == 1 or sum(len(listed.text) for listed in page) <= max_bytes for page in pages if page)
+    assert all(len(page) <= size for page in pages)
+
+
+@pytest.mark.rule("L1")
+def test_a_skill_that_is_larger_than_a_page_is_a_page_of_its_own() -> None:
+    large = publish({f"{number}.md": b"" for number in range(100)}, at="skill://b").entry
+    whole = catalog(SKILLS["a"], large, SKILLS["z"])
+    first = whole.page(None, size=10, max_bytes=1000)
+    second = whole.page(first.next_cursor, size=10, max_bytes=1000)
+    third = whole.page(second.next_cursor, size=10, max_bytes=1000)
+    assert [[listed.entry for listed in page.items] for page in (first, second, third)] == [
+        [SKILLS["a"]],
+        [large],
+        [SKILLS["z"]],
+    ]
+    assert third.next_cursor is None
+
+
+@pytest.mark.rule("L1")
+def test_a_cursor_of_one_listing_is_none_of_another_listing_of_the_same_skills() -> None:
+    cursor = CATALOG.page(None, size=1, listing="resources/list").next_cursor
+    assert CATALOG.page(cursor, size=1, listing="resources/list").items
+    for listing, other in (("skills/list", cursor), ("resources/list", GENUINE)):
+        with pytest.raises(CursorError):
+            CATALOG.page(other, size=1, listing=listing)
+
+
+# G1, L1: one catalog after the other
+
+versions = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 2), max_size=len(NAMES))
+VERSIONS = {
+    (name, version): Listed.of(publish({"v.md": str(version).encode()}, at=f"skill://{name}").entry)
+    for name in NAMES
+    for version in range(3)
+}
+
+
+@pytest.mark.rule("G1", "L1")
+@given(st.lists(versions, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_a_catalog_made_from_another_is_the_one_that_is_made_from_scratch(
+    moments: list[dict[str, int]], random: Random
+) -> None:
+    changing, old = Catalog(), dict[str, int]()
+    for moment in moments:
+        removed = [VERSIONS[item].uri for item in old.items() if item not in moment.items()]
+        added = [VERSIONS[item] for item in moment.items() if item not in old.items()]
+        random.shuffle(removed)
+        random.shuffle(added)
+        before = changing.listed
+        following = changing.changed(removed=removed, added=added)
+        assert changing.listed == before  # nobody who took the catalog before sees anything of it
+        scratch = Catalog(VERSIONS[item] for item in moment.items())
+        assert following.listed == scratch.listed
+        for listed in VERSIONS.values():
+            assert following.skill(listed.uri) == scratch.skill(listed.uri)
+            assert list(following.around(listed.uri)) == list(scratch.around(listed.uri))
+            assert changing.skill(listed.uri) in (*before, None)
+        changing, old = following, moment
+
+
+@pytest.mark.rule("G1")
+def test_a_change_that_publishes_a_place_twice_or_removes_what_is_not_there_leaves_everything_as_it_was() -> None:
+    whole = catalog_of({"a", "b"})
+    before = whole.listed
+    with pytest.raises(EntryError, match="published twice"):
+        whole.changed(removed=[], added=[Listed.of(publish({"x": b""}, at="skill://%61").entry)])
+    with pytest.raises(KeyError):
+        whole.changed(removed=[SkillUri("skill://a/SKILL.md"), SkillUri("skill://z/SKILL.md")], added=[])
+    assert whole.listed == before
+    assert all(whole.skill(listed.uri) is listed for listed in before)
+    assert whole.changed(removed=[SkillUri("skill://%61/SKILL.md")], added=[]).listed == catalog_of({"b"}).listed
 
 
 # D1: directories, page by page
@@ -361,6 +460,75 @@ def test_the_children_of_a_directory_are_files_with_their_records_and_directorie
 )
 def test_what_is_no_directory_of_a_skill_served_as_files_has_no_children(uri: str) -> None:
     assert children(NESTED, SkillUri(uri)) is None
+
+
+EMPTY = Catalog(
+    [
+        Listed.of(
+            publish(
+                {"docs/a.md": b"", "in/side/b.md": b"", "in/side/SKILL.md": skill_md("side")}, at="skill://x"
+            ).entry,
+            ("docs/sub", "in/side/none", "none", "none/at all"),
+        ),
+        Listed.of(publish({"b.md": b""}, at="skill://x/in/side").entry, ("none",)),
+    ]
+)
+
+
+@pytest.mark.rule("D1")
+@pytest.mark.parametrize(
+    ("uri", "names"),
+    [
+        ("skill://x", ["SKILL.md", "docs", "in", "none"]),
+        ("skill://x/docs", ["a.md", "sub"]),
+        ("skill://x/docs/sub", []),
+        ("skill://x/none", ["at all"]),
+        ("skill://x/none/at%20all", []),
+        ("skill://x/n%6Fne/at%20all", []),
+        ("skill://x/in", ["side"]),
+        ("skill://x/in/side", ["SKILL.md", "b.md", "none"]),
+        ("skill://x/in/side/none", []),
+    ],
+)
+def test_an_empty_directory_is_one_without_children(uri: str, names: list[str]) -> None:
+    nodes = children(EMPTY, SkillUri(uri))
+    assert nodes is not None
+    assert [node.name for node in nodes] == names
+    for node in nodes:
+        assert node.uri.key == (*SkillUri(uri).key, node.name)
+        assert (node.record is None) == (node.name in {"docs", "sub", "in", "side", "none", "at all"})
+    page = children_page(EMPTY, SkillUri(uri), None, size=10)
+    assert page is not None
+    assert (list(page.items), page.next_cursor) == (list(nodes), None)
+
+
+@pytest.mark.rule("D1")
+@pytest.mark.parametrize("uri", ["skill://x/no", "skill://x/none/at", "skill://x/none/at%20all/x", "skill://x/docs/su"])
+def test_what_only_begins_like_an_empty_directory_is_none(uri: str) -> None:
+    assert children(EMPTY, SkillUri(uri)) is None
+
+
+@pytest.mark.rule("D1", "G1")
+def test_a_file_and_its_directory_say_the_same_when_the_enclosing_skill_is_still_an_older_version() -> None:
+    """The enclosing skill is broken, say, and is served as it was; the nested one went on."""
+    older = publish({"in/SKILL.md": skill_md("in"), "in/a.md": b"old", "in/gone.md": b""}, at="skill://out").entry
+    newer = publish({"a.md": b"newer"}, at="skill://out/in").entry
+    both = catalog(older, newer)
+    nodes = children(both, SkillUri("skill://out/in"))
+    assert nodes is not None
+    assert [node.name for node in nodes] == ["SKILL.md", "a.md", "gone.md"]
+    assert [node.record for node in nodes] == [file(both, node.uri) for node in nodes]
+    assert nodes[1].record is not None
+    assert nodes[1].record.size == 5
+
+
+@pytest.mark.rule("E1")
+def test_an_entry_that_was_written_down_is_read_as_it_was() -> None:
+    for entry in (*SKILLS.values(), publish({"é.md": b""}, at="skill://é/x", extra={"_meta": {"a": [1]}}).entry):
+        listed = Listed.of(entry)
+        assert listed.entry == entry
+        assert listed.to_json() == entry.to_json()
+        assert listed.uri == entry.uri
 
 
 @pytest.mark.rule("E6")

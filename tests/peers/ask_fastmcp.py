@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fastmcp import Client, FastMCP  # type: ignore[import-not-found]
-from fastmcp.server.providers.skills import SkillsDirectoryProvider  # type: ignore[import-not-found]
-from fastmcp.skills import ListSkillsResult, SkillsClientExtension  # type: ignore[import-not-found]
-from fastmcp.skills.extension import SkillsExtension  # type: ignore[import-not-found]
-from fastmcp.skills.models import ListSkillsParams, ListSkillsRequest  # type: ignore[import-not-found]
+from fastmcp import Client, FastMCP
+from fastmcp.server.providers.skills import SkillsDirectoryProvider
+from fastmcp.skills import ListSkillsResult, SkillsClientExtension
+from fastmcp.skills.extension import SkillsExtension
+from fastmcp.skills.models import ListSkillsParams, ListSkillsRequest
 
 
 class Warnings(logging.Handler):

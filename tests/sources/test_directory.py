@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,21 +15,11 @@ from skillquay.core.digests import Digest
 from skillquay.core.entries import LIMITS
 from skillquay.core.findings import Finding, Level
 from skillquay.core.folders import SkillFolder, publish
-from skillquay.sources.directory import MAX_DEPTH, SkippedPath, read_tree
+from skillquay.sources.directory import MAX_DEPTH, Reading, SkippedPath, read_tree
+from tests.sources.builders import IN_MEMORY, ordinary_user, skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-def skill(root: Path, path: str, **files: bytes | str) -> Path:
-    directory = root / path
-    directory.mkdir(parents=True)
-    (directory / "SKILL.md").write_text(f"---\nname: {directory.name}\ndescription: Does it.\n---\nBody\n")
-    for name, content in files.items():
-        file = directory / name.replace("__", "/").replace("_", ".")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content.encode() if isinstance(content, str) else content)
-    return directory
+    from collections.abc import Iterator, Sequence
 
 
 def folders(root: Path, *, prefix: tuple[str, ...] = ()) -> dict[str, SkillFolder]:
@@ -260,19 +250,6 @@ def test_a_skill_md_that_cannot_be_read_is_an_error_whatever_else_is_found_besid
     }
 
 
-@contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Root may read everything; be somebody else for a moment."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 def test_what_cannot_be_read_keeps_only_its_own_skill_out() -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -394,8 +371,7 @@ def test_a_file_replaced_by_a_fifo_before_it_is_opened_is_not_waited_for(
 
 
 def test_a_tree_of_a_hundred_thousand_directories_is_walked() -> None:
-    in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a disk takes a minute to remove them again
-    with tempfile.TemporaryDirectory(dir=in_memory) as name:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as name:
         for outer in range(100):
             os.mkdir(f"{name}/{outer}")
             for inner in range(1000):
@@ -410,3 +386,135 @@ def test_a_tree_that_goes_too_deep_is_left_at_that(tmp_path: Path) -> None:
     skill(tmp_path, "/".join(["e"] * MAX_DEPTH) + "/beyond")
     assert [folder.name for folder in folders(tmp_path).values()] == ["reached"]
     assert [item.finding.kind for item in skipped(tmp_path)] == ["depth"]
+
+
+# Parts of a tree that is served
+
+
+def parts(root: Path, prefix: tuple[str, ...], reading: Reading) -> dict[str, SkillFolder]:
+    items = read_tree(str(root), prefix=prefix, reading=reading)
+    return {"/".join(item.root.segments): item for item in items if isinstance(item, SkillFolder)}
+
+
+@pytest.mark.rule("U1")
+def test_a_root_that_is_part_of_a_larger_tree_is_what_the_prefix_leads_to(tmp_path: Path) -> None:
+    skill(tmp_path, "one")
+    skill(tmp_path, "one/inner")
+    assert sorted(parts(tmp_path / "one", ("acme", "uno"), Reading(is_part=True))) == ["acme/uno", "acme/uno/inner"]
+    assert sorted(parts(tmp_path / "one", ("acme",), Reading(name="uno"))) == ["acme/uno", "acme/uno/inner"]
+    assert sorted(parts(tmp_path, ("acme",), Reading(name="uno"))) == ["acme/one", "acme/one/inner"]
+
+
+@pytest.mark.rule("P1")
+def test_a_part_that_lies_deep_in_its_tree_is_left_where_the_whole_tree_would_be(tmp_path: Path) -> None:
+    skill(tmp_path, "a/one")
+    skill(tmp_path, "two")
+    assert list(parts(tmp_path, ("x",), Reading(is_part=True, depth=MAX_DEPTH - 1))) == ["x/two"]
+    assert list(parts(tmp_path, ("x",), Reading(is_part=True, depth=MAX_DEPTH))) == []
+
+
+@pytest.mark.rule("E3")
+def test_the_bytes_of_every_published_file_are_given_once_with_their_digest(tmp_path: Path) -> None:
+    directory = skill(tmp_path, "one", a_md="a", docs__b_md="b")
+    skill(tmp_path, "one/inner", c_md="c")
+    (directory / "link.md").symlink_to("a.md")
+    (directory / ".env").write_text("secret")
+    kept: list[tuple[Digest, bytes]] = []
+    found = parts(tmp_path, (), Reading(keep=lambda digest, data: kept.append((digest, data))))
+    assert all(Digest.of(data) == digest for digest, data in kept)
+    assert sorted(digest for digest, _ in kept) == sorted(file.digest for file in found["one"].files)
+    assert b"secret" not in [data for _, data in kept]
+
+
+def test_an_outermost_skill_that_is_known_is_passed_over_with_all_that_is_in_it(tmp_path: Path) -> None:
+    for name in ("known", "known/inner", "new", "new/inner"):
+        skill(tmp_path, name, a_md="a")
+    (tmp_path / "known" / ".hidden").touch()
+    asked: dict[str, set[str]] = {}
+
+    def is_known(location: str, entries: Sequence[os.DirEntry[str]]) -> bool:
+        asked[os.path.relpath(location, tmp_path)] = {entry.name for entry in entries}
+        return location.endswith("known")
+
+    assert sorted(parts(tmp_path, (), Reading(known=is_known))) == ["new", "new/inner"]
+    assert asked == {"known": {"SKILL.md", "a.md", "inner", ".hidden"}, "new": {"SKILL.md", "a.md", "inner"}}
+
+
+def test_whoever_asks_is_told_of_directories_that_cannot_be_listed_inside_skills_and_outside(tmp_path: Path) -> None:
+    skill(tmp_path, "one", closed__a_md="a")
+    (tmp_path / "closed").mkdir()
+    told: dict[str, str] = {}
+    scandir = os.scandir
+
+    def refuse(path: str) -> Iterator[os.DirEntry[str]]:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        reading = Reading(unread=lambda location, error: told.update({location: type(error).__name__}))
+        assert list(parts(tmp_path, (), reading)) == ["one"]
+    assert told == {str(tmp_path / name): "PermissionError" for name in ("closed", "one/closed")}
+
+
+@pytest.mark.rule("D1")
+def test_directories_without_files_are_named_in_one_order(tmp_path: Path) -> None:
+    directory = skill(tmp_path, "one", docs__a_md="a", **{"a-b__x": "x", "näh er__x": "x"})
+    for name in ("zero", "empty/within", "a", "näh", "docs/sub", "only-hidden", "äh/x y"):
+        (directory / name).mkdir(parents=True)
+    (directory / "only-hidden/.env").touch()
+    (directory / ".git/objects").mkdir(parents=True)
+    (directory / "node_modules/x").mkdir(parents=True)
+    expected = ("a", "docs/sub", "empty", "empty/within", "näh", "only-hidden", "zero", "äh", "äh/x y")
+    assert folders(tmp_path)["one"].empty == expected
+    scandir = os.scandir
+    with pytest.MonkeyPatch.context() as patch:  # a directory is listed in any order
+        patch.setattr(os, "scandir", lambda path: nullcontext(list(scandir(path))[::-1]))
+        assert folders(tmp_path)["one"].empty == expected
+
+
+@pytest.mark.rule("D1")
+def test_an_empty_directory_of_a_nested_skill_is_one_of_the_enclosing_skill_too(tmp_path: Path) -> None:
+    skill(tmp_path, "one")
+    (skill(tmp_path, "one/inner") / "empty").mkdir()
+    found = folders(tmp_path)
+    assert found["one/inner"].empty == ("empty",)
+    assert found["one"].empty == ("inner/empty",)
+
+
+@pytest.mark.rule("U8")
+def test_links_that_loop_outside_every_skill_are_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("nothing")
+    skill(tmp_path, "one")
+    assert list(folders(tmp_path)) == ["one"]
+    assert skipped(tmp_path) == []
+
+
+@pytest.mark.rule("U8", "P1")
+def test_a_link_to_a_build_leftover_does_not_publish_it(tmp_path: Path) -> None:
+    directory = skill(tmp_path, "one", node_modules__lib_js="x")
+    (directory / "node_modules").mkdir()
+    (directory / "node_modules/lib.js").write_text("lib")
+    (directory / "lib.js").symlink_to("node_modules/lib.js")
+    (directory / "leftover").symlink_to("__pycache__")
+    (directory / "__pycache__").write_text("a file is no leftover")
+    folder = folders(tmp_path)["one"]
+    assert [path for path in folder.paths if path != "node.modules/lib.js"] == ["SKILL.md", "__pycache__", "leftover"]
+
+
+@pytest.mark.rule("P1")
+def test_a_hidden_link_to_a_directory_is_as_little_worth_a_word_as_a_hidden_directory(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name in (".hidden", "node_modules"):
+        (tmp_path / name).symlink_to("real")
+    assert skipped(tmp_path) == []
+
+
+def test_a_skill_whose_file_cannot_be_read_is_told_with_the_uri_it_would_have(tmp_path: Path) -> None:
+    skill(tmp_path, "one/inner")
+    os.mkfifo(tmp_path / "one/SKILL.md")
+    (only,) = skipped(tmp_path)
+    assert (only.location, only.root) == (str(tmp_path / "one"), "skill://one")
+    assert [folder.root for folder in folders(tmp_path).values()] == ["skill://one/inner"]

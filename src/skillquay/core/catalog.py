@@ -65,8 +65,7 @@ class Listed:
     @classmethod
     def of(cls, entry: SkillEntry, empty: tuple[str, ...] = ()) -> Self:
         """Write an entry down."""
-        text = json.dumps(entry.to_json(), ensure_ascii=False, separators=(",", ":"))
-        return cls(entry.uri, text.encode(), empty)
+        return cls(entry.uri, entry.to_text().encode(), empty)
 
     @property
     def entry(self) -> SkillEntry:
@@ -150,7 +149,7 @@ class Catalog:
         for listed in islice(self.listed, start, None):
             if where is not None and not where(listed.entry):
                 continue
-            if items and (len(items) == size or (room is not None and len(listed.text) > room)):
+            if items and (len(items) >= size or (room is not None and len(listed.text) > room)):
                 return Page(items=items, next_cursor=_write_cursor(items[-1].uri, listing))
             items.append(listed)
             room = None if room is None else room - len(listed.text)
@@ -167,7 +166,10 @@ def find_file(skills: Iterable[Listed], uri: SkillUri) -> FileRecord | None:
 
 
 def find_children(skills: Iterable[Listed], uri: SkillUri) -> tuple[Node, ...] | None:
-    """The direct children of a directory in the skills around it, in a fixed order; None when it is none (D1)."""
+    """The direct children of a directory in the skills around it, in a fixed order; None when it is none (D1).
+
+    The skills come innermost first, as for `find_file`: an enclosing skill may still be served in an older version.
+    """
     depth = len(uri.key)
     found: dict[str, Node] = {}
     is_directory = False
@@ -181,9 +183,9 @@ def find_children(skills: Iterable[Listed], uri: SkillUri) -> tuple[Node, ...] |
                 is_directory = True
                 name = key[depth]
                 if record is not None and len(key) == depth + 1:
-                    found[name] = Node(uri=record.uri, name=name, record=record)
+                    found.setdefault(name, Node(uri=record.uri, name=name, record=record))
                 elif name:
-                    found[name] = Node(uri=uri.child(name), name=name, record=None)
+                    found.setdefault(name, Node(uri=uri.child(name), name=name, record=None))
     return tuple(found[name] for name in sorted(found)) if is_directory else None
 
 

@@ -145,6 +145,16 @@ class SkillEntry:
         text = json.dumps(dict(self.frontmatter), sort_keys=True, separators=(",", ":"))
         return sha256(text.encode()).hexdigest()
 
+    def to_text(self) -> str:
+        """The entry as it travels, written out. No character of a URI or a digest needs an escape in JSON."""
+        if not isinstance(self.resources, Manifest) or any(file.extra for file in self.resources.files):
+            return _compact(self.to_json())
+        files = ",".join(
+            [f'{{"uri":"{file.uri}","digest":"{file.digest}","size":{file.size}}}' for file in self.resources.files]
+        )
+        head = _compact({**self.extra, "uri": str(self.uri), "frontmatter": dict(self.frontmatter)})
+        return f'{head[:-1]},"resources":[{files}]}}'
+
     def to_json(self) -> dict[str, object]:
         """The entry as it travels, unknown fields included."""
         resources: object = DYNAMIC
@@ -318,6 +328,10 @@ def _uri(raw: object, place: str) -> SkillUri:
         return SkillUri(raw)
     except UriError as error:
         raise EntryError(error.message, field=place, rule=error.rule) from None
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _others(raw: Mapping[str, object], known: frozenset[str]) -> Mapping[str, object]:

@@ -75,7 +75,9 @@ class SkillUri(str):
     @property
     def key(self) -> tuple[str, ...]:
         """What all spellings of this place have in common: the scheme and the decoded segments."""
-        return (self.scheme, *self.segments)
+        scheme, _, path = self.partition("://")
+        parts = path.split("/")
+        return (scheme.lower(), *map(_decode, parts)) if "%" in path else (scheme.lower(), *parts)
 
     @property
     def name(self) -> str:

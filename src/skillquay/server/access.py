@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["HostGuard", "TokenFileError", "Tokens", "is_loopback", "parse_tokens"]
 
 _SHORTEST_TOKEN: Final = 16
+_VISIBLE_ASCII: Final = re.compile("[!-~]+")
 
 
 class TokenFileError(ValueError):
@@ -43,7 +45,7 @@ def parse_tokens(text: str) -> list[str]:
     tokens = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not tokens:
         raise TokenFileError("It holds no token. Write one a line, such as the output of: openssl rand -hex 32")
-    if any(len(token) < _SHORTEST_TOKEN or not token.isascii() or " " in token for token in tokens):
+    if any(len(token) < _SHORTEST_TOKEN or not _VISIBLE_ASCII.fullmatch(token) for token in tokens):
         raise TokenFileError(f"A token is at least {_SHORTEST_TOKEN} ASCII characters without spaces.")
     return tokens
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -12,6 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.subscriptions import ListenHandler
+from opentelemetry import trace
 from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.responses import PlainTextResponse
@@ -19,10 +22,11 @@ from starlette.routing import Route
 
 from skillquay import __version__
 from skillquay.server.access import HostGuard
+from skillquay.server.express import Express
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Generator, Sequence
 
     from starlette.requests import Request
     from starlette.types import ASGIApp
@@ -53,6 +57,8 @@ def http_app(
     """The application: `/mcp`, and `/healthz` and `/readyz` for whoever runs it."""
     manager = StreamableHTTPSessionManager(app=server, json_response=True)
     endpoint: ASGIApp = StreamableHTTPASGIApp(manager)
+    if skills.publisher.is_for_everybody and not _is_traced():
+        endpoint = Express(endpoint, skills.publisher, server)
     if tokens is not None:
         endpoint = RequireAuthMiddleware(endpoint, [], None)
         endpoint = AuthContextMiddleware(endpoint)
@@ -78,6 +84,11 @@ def http_app(
     return Starlette(routes=routes, lifespan=lifespan)
 
 
+def _is_traced() -> bool:
+    """True when spans are recorded, which only the SDK makes."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
 class HttpServer(uvicorn.Server):
     """Uvicorn, which on a signal first ends the streams that would keep it waiting, then lets requests finish."""
 
@@ -92,6 +103,19 @@ class HttpServer(uvicorn.Server):
         )
         super().__init__(config)
         self._mcp = server
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Take signals as the wish to end. Uvicorn would raise them again afterwards, and spoil the exit status."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say goodbye to listening clients, and go."""

@@ -9,6 +9,7 @@ revisions go through the middleware, and change notices of the current revision 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,10 +24,12 @@ from mcp_types import (
     METHOD_NOT_FOUND,
     SERVER_INFO_META_KEY,
     ListResourcesResult,
+    ListResourceTemplatesResult,
     PaginatedRequestParams,
     ReadResourceRequestParams,
     SubscriptionsListenRequestParams,
 )
+from pydantic import BaseModel, ValidationError
 
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.errors import CursorError, UriError
@@ -79,8 +82,8 @@ class Skills(Extension):
         index_directory: str | None = None,
         subscriptions: SubscriptionBus | None = None,
     ) -> None:
-        if page_size < 1 or ttl < 0:
-            raise ValueError("page_size is at least 1, and ttl is not negative.")
+        if page_size < 1 or not 0 <= ttl < math.inf:
+            raise ValueError("page_size is at least 1, and ttl a number of seconds, 0 or more.")
         self.subscriptions: SubscriptionBus = subscriptions or InMemorySubscriptionBus()
         self.sessions = Sessions(self.subscriptions)
         self._sources: list[DirectorySource] = []
@@ -106,7 +109,7 @@ class Skills(Extension):
     def add(self, path: str | os.PathLike[str], *, prefix: str = "") -> None:
         """Publish the skills below a directory, or one skill's directory, under a prefix such as `acme/billing`."""
         self._check_not_loaded()
-        location = os.fspath(path)
+        location = os.fsdecode(path)
         is_skill_md = os.path.basename(location) == SKILL_MD and os.path.isfile(location)
         if not os.path.isdir(location) and not is_skill_md:
             raise FileNotFoundError(f'"{location}" is not a directory. Give a directory of skills, or a skill\'s own.')
@@ -114,9 +117,13 @@ class Skills(Extension):
         self._sources.append(DirectorySource(location, prefix=segments, strict=self._strict))
 
     def include(self, other: Skills) -> None:
-        """Publish what another `Skills` would: its directories and its functions."""
+        """Publish what another `Skills` would: its directories and its functions.
+
+        Whom the other would not show an entry to does not see it here either, wherever the entry comes from.
+        """
         self._check_not_loaded()
         self._sources += other._sources
+        self.publisher.restrict(other.publisher)
         for root, function in other._functions.items():
             self.skill("/".join(root.segments))(function)
 
@@ -163,7 +170,9 @@ class Skills(Extension):
         for method in self.methods():
             server.add_request_handler(method.method, method.params_type, method.handler)
         if server.get_request_handler("resources/list") is None:
-            server.add_request_handler("resources/list", PaginatedRequestParams, _no_resources)
+            server.add_request_handler("resources/list", PaginatedRequestParams, self._no_resources)
+        if server.get_request_handler("resources/templates/list") is None:
+            server.add_request_handler("resources/templates/list", PaginatedRequestParams, _no_templates)
         if server.get_request_handler("resources/read") is None:
             server.add_request_handler("resources/read", ReadResourceRequestParams, _no_resource)
         if server.get_request_handler("subscriptions/listen") is None:
@@ -181,8 +190,10 @@ class Skills(Extension):
                 return await self._list_resources(ctx, call_next)
             case "resources/subscribe" | "resources/unsubscribe":
                 return await self._subscribe(ctx, call_next)
+            case "subscriptions/listen":
+                return await call_next(await self._listening(ctx))
             case "initialize":
-                return self._declare(await call_next(ctx))
+                return self._declare(_as_dict(await call_next(ctx)))
             case "notifications/initialized":
                 result = await call_next(ctx)
                 self.sessions.add(connection_of(ctx))
@@ -213,12 +224,14 @@ class Skills(Extension):
             with failures_as_errors():
                 if (result := await self.publisher.read(ctx, uri)) is not None:
                     return await self._stamped(ctx, result, call_next)
-        if len(text) > MAX_URI_LENGTH:
+        is_ours = text[:6].lower() == "skill:"
+        if is_ours and len(text) > MAX_URI_LENGTH:
             raise unknown_resource(ctx, text)
         try:
             return await call_next(ctx)
         except MCPError as error:
-            if error.error.code in {INVALID_PARAMS, METHOD_NOT_FOUND} and text.lower().startswith("skill:"):
+            is_unknown = error.error.code in {INVALID_PARAMS, METHOD_NOT_FOUND}
+            if is_unknown and (is_ours or len(text) > MAX_URI_LENGTH):
                 raise unknown_resource(ctx, text) from None
             raise
 
@@ -233,12 +246,17 @@ class Skills(Extension):
             except MCPError as error:
                 if error.error.code != INVALID_PARAMS:
                     raise
-        result = await call_next(ctx)
-        if not isinstance(result, dict) or result.get("nextCursor") is not None:
+        result = _as_dict(await call_next(ctx))
+        if result.get("nextCursor") is not None:
             return result
         with failures_as_errors():
             ours = await self.publisher.list_resources(ctx, None)
-        return {**result, **ours, "resources": [*result.get("resources", ()), *ours["resources"]]}
+        both = {**result, **ours, "resources": [*result.get("resources", ()), *ours["resources"]]}
+        if is_modern(ctx):  # neither may be kept longer, or shown to more people, than the other
+            is_public = result.get("cacheScope") == ours["cacheScope"] == "public"
+            both["cacheScope"] = "public" if is_public else "private"
+            both["ttlMs"] = min(result.get("ttlMs", 0), ours["ttlMs"])
+        return both
 
     async def _subscribe(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Subscriptions of older revisions; the current one has streams of its own."""
@@ -246,25 +264,41 @@ class Skills(Extension):
         connection = connection_of(ctx)
         if is_modern(ctx) or not isinstance(text, str) or not connection.initialize_accepted:
             return await call_next(ctx)
-        if ctx.method == "resources/unsubscribe":
-            self.sessions.unsubscribe(connection, text)
-            return {}
+        is_leaving = ctx.method == "resources/unsubscribe"
         if uri := _skill_uri(text):
             with failures_as_errors():
-                if await self.publisher.sees(ctx, uri):
-                    self.sessions.subscribe(connection, text)
+                if is_leaving and self.sessions.unsubscribe(connection, uri):
+                    return {}
+                if not is_leaving and await self.publisher.seen(ctx, [uri]):
+                    self.sessions.subscribe(connection, uri)
                     return {}
         try:
             return await call_next(ctx)
         except MCPError as error:
-            if error.error.code == METHOD_NOT_FOUND:
-                raise unknown_resource(ctx, text) from None
-            raise
+            if error.error.code != METHOD_NOT_FOUND:
+                raise
+            if is_leaving:
+                return {}
+            raise unknown_resource(ctx, text) from None
 
-    def _declare(self, result: HandlerResult) -> HandlerResult:
+    async def _listening(self, ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any]:
+        """Leave out the files of skills that this asker may not see; the SDK would tell of changes to any URI."""
+        params = ctx.params or {}
+        wanted = params.get("notifications")
+        if self.publisher.is_for_everybody or not isinstance(wanted, Mapping):
+            return ctx
+        texts = wanted.get("resourceSubscriptions")
+        if not isinstance(texts, list):
+            return ctx
+        ours = {text: uri for text in texts if isinstance(text, str) and (uri := _skill_uri(text))}
+        with failures_as_errors():
+            seen = await self.publisher.seen(ctx, ours.values())
+        hidden = {text for text, uri in ours.items() if uri.scheme == "skill" and uri not in seen}
+        kept = [text for text in texts if not isinstance(text, str) or text not in hidden]
+        return replace(ctx, params={**params, "notifications": {**wanted, "resourceSubscriptions": kept}})
+
+    def _declare(self, result: dict[str, Any]) -> HandlerResult:
         """Put back what the SDK leaves out of its answer to older clients (C1, C2, I10)."""
-        if not isinstance(result, Mapping):
-            return result
         capabilities = dict(result.get("capabilities") or {})
         capabilities["extensions"] = {**(capabilities.get("extensions") or {}), self.identifier: self.settings()}
         changes = {"listChanged": True, "subscribe": True} if self._watch or self._functions else {}
@@ -279,10 +313,20 @@ class Skills(Extension):
             return result
         if self._server_info is None:
             meta = (ctx.params or {}).get("_meta")
-            discovered = await call_next(replace(ctx, method="server/discover", params={"_meta": meta}))
-            stamp = discovered.get("_meta") if isinstance(discovered, Mapping) else None
-            self._server_info = {SERVER_INFO_META_KEY: stamp[SERVER_INFO_META_KEY]} if stamp else {}
+            try:
+                discovered = _as_dict(await call_next(replace(ctx, method="server/discover", params={"_meta": meta})))
+            except (MCPError, ValidationError):
+                return result  # the stamp is a courtesy
+            stamp = discovered.get("_meta") or {}
+            self._server_info = {key: value for key, value in stamp.items() if key == SERVER_INFO_META_KEY}
         return {**result, "_meta": self._server_info} if self._server_info else result
+
+    async def _no_resources(
+        self, _ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams
+    ) -> ListResourcesResult:
+        if params.cursor is not None:
+            raise MCPError(code=INVALID_PARAMS, message=CursorError.MESSAGE)
+        return ListResourcesResult.model_validate({"resources": [], **self.publisher.hints}, by_name=False)
 
     def _check_attached(self) -> None:
         if not self._is_attached:
@@ -300,10 +344,19 @@ def _skill_uri(text: str) -> SkillUri | None:
         return None
 
 
-async def _no_resources(_ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> ListResourcesResult:
+def _as_dict(result: HandlerResult) -> dict[str, Any]:
+    """What another middleware may also give back as a model."""
+    if isinstance(result, BaseModel):
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return result or {}
+
+
+async def _no_templates(
+    _ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams
+) -> ListResourceTemplatesResult:
     if params.cursor is not None:
         raise MCPError(code=INVALID_PARAMS, message=CursorError.MESSAGE)
-    return ListResourcesResult(resources=[])
+    return ListResourceTemplatesResult(resource_templates=[])
 
 
 async def _no_resource(ctx: ServerRequestContext[Any, Any], params: ReadResourceRequestParams) -> dict[str, Any]:

@@ -7,11 +7,10 @@ import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
 import anyio.to_thread
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
@@ -20,20 +19,21 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from skillquay.core.catalog import find_children
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
-from skillquay.errors import CursorError, SkillquayError, UriError
+from skillquay.errors import CursorError, GenerationError, UriError
 from skillquay.server.answers import PageSize, View, read_result
+from skillquay.server.sessions import Announcer
 from skillquay.server.watch import Watcher
 from skillquay.sources.function import Content, Generation, check_generated
 from skillquay.sources.live import LiveCatalog
 from skillquay.sources.tree import DirectorySource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mcp.server.context import ServerRequestContext
 
     from skillquay.core.catalog import Listed, Where
-    from skillquay.core.entries import FileRecord
+    from skillquay.core.entries import FileRecord, SkillEntry
     from skillquay.server.sessions import Sessions
     from skillquay.sources.live import Change
 
@@ -46,6 +46,7 @@ SkillFunction: TypeAlias = "Callable[[], Made | Awaitable[Made]]"
 Visible: TypeAlias = "Callable[[ServerRequestContext[Any, Any]], Where | Awaitable[Where]]"
 
 _RESOURCE_NOT_FOUND = -32002  # what revisions before 2026-07-28 answer for an unknown resource
+_FAILED = "The server could not answer. Its log says why."
 _INLINE = 1 << 16  # bytes that are read without leaving the event loop: they come from memory
 
 
@@ -68,15 +69,16 @@ class Publisher:
         self._sources = sources
         self._functions = functions
         self._sessions = sessions
-        self._page_size = page_size
+        self.page_size = page_size
         self._visible = visible
-        self._hints = {"ttlMs": round(ttl * 1000), "cacheScope": "private" if visible or is_private else "public"}
+        self.is_for_everybody = visible is None
+        self.hints = {"ttlMs": round(ttl * 1000), "cacheScope": "private" if visible or is_private else "public"}
         self._watch = watch
         self._index_directory = index_directory
-        self._generated: dict[tuple[str, ...], SkillFunction] = {}
+        self._generated: dict[tuple[str, ...], SkillUri] = {}
         self._live: LiveCatalog | None = None
         self._watcher: Watcher | None = None
-        self._loop: anyio.lowlevel.EventLoopToken | None = None
+        self._announcer: Announcer | None = None
         self._lock = anyio.Lock()
 
     @property
@@ -96,16 +98,27 @@ class Publisher:
             return self._live
         async with self._lock:
             if self._live is None:
-                generations = [await self._begin(root, function) for root, function in self._functions.items()]
-                live = LiveCatalog(self._sources, index_directory=self._index_directory)
+                begun = [await self._begin(root) for root in list(self._functions)]
+                named = [each for each in begun if isinstance(each, DirectorySource)]
+                live = LiveCatalog([*self._sources, *named], index_directory=self._index_directory)
                 await anyio.to_thread.run_sync(live.load)
-                for generation in filter(None, generations):
-                    live.generate(generation.listed)
-                self._loop = anyio.lowlevel.current_token()
-                self._watcher = Watcher(live, self._announce_from_thread, watch=self._watch)
+                for generation in begun:
+                    if isinstance(generation, Generation):
+                        live.generate(generation.listed)
+                self._announcer = Announcer(self._sessions)
+                self._watcher = Watcher(live, self._announcer.tell, watch=self._watch)
                 self._watcher.start()
                 self._live = live
             return self._live
+
+    def restrict(self, other: Publisher) -> None:
+        """Let nobody see what another publisher would not show, and nobody keep an answer longer than it allows."""
+        if other._visible is not None:
+            self._visible = _both(self._visible, other._visible)
+            self.is_for_everybody = False
+        is_private = "private" in {self.hints["cacheScope"], other.hints["cacheScope"]}
+        ttl = min(self.hints["ttlMs"], other.hints["ttlMs"])
+        self.hints = {"ttlMs": ttl, "cacheScope": "private" if is_private else "public"}
 
     def close(self) -> None:
         """Stop watching."""
@@ -122,11 +135,12 @@ class Publisher:
 
     async def get_skill(self, ctx: ServerRequestContext[Any, Any], text: str) -> dict[str, Any]:
         """`skills/get` (G1)."""
-        listed = None
+        uri = None
         with contextlib.suppress(UriError):
-            listed = await self._skill(ctx, SkillUri(text))
+            uri = SkillUri(text)
+        listed = None if uri is None else await self._skill(ctx, uri)
         if listed is None:
-            message = f"No skill is served at {shorten(text, 200)}. Give the URI of a SKILL.md that skills/list names."
+            message = f"No skill is served at {_shown(text)}. Give the URI of a SKILL.md that skills/list names."
             raise MCPError(code=INVALID_PARAMS, message=message)
         return self._finished(ctx, {"skill": listed.to_json()})
 
@@ -136,10 +150,10 @@ class Publisher:
         view = await self._view(ctx)
         if (record := view.file(uri)) is not None:
             data = await self._bytes(live, record)
-            if data is None and (data := await self._reread(live, ctx, uri)) is None:
+            if data is None and (data := await self._reread(live, view, uri)) is None:
                 return None
             return self._finished(ctx, read_result(uri, uri.name, data))
-        generation = await self._generate(view, uri)
+        generation, _ = await self._generate(view, uri)
         if generation is None or (record := generation.manifest.find(uri)) is None:
             return None
         return self._finished(ctx, read_result(uri, uri.name, generation.files[record.uri]), ttl=0)
@@ -148,85 +162,95 @@ class Publisher:
         self, ctx: ServerRequestContext[Any, Any], text: str, cursor: str | None
     ) -> dict[str, Any]:
         """`resources/directory/read` (D1)."""
+        try:
+            uri = SkillUri(text)
+        except UriError as error:
+            raise MCPError(code=INVALID_PARAMS, message=error.message) from None
         live = await self.load()
         view = await self._view(ctx)
-        uri = SkillUri(text)
         result = view.list_directory(uri, cursor, lambda record: live.read(record) if live.is_at_hand(record) else None)
-        if result is None and (generation := await self._generate(view, uri)):
-            nodes = find_children([generation.as_files], uri)
-            if nodes is not None:
-                result = view.page_of(nodes, uri, cursor, lambda record: generation.files.get(record.uri))
         if result is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"{shorten(text, 200)} is not a directory of a served skill.")
+            generation, view = await self._generate(view, uri)
+            nodes = None if generation is None else find_children([generation.as_files], uri)
+            if generation is not None and nodes is not None:
+                files = generation.files
+                result = view.page_of(nodes, uri, cursor, lambda record: files.get(record.uri))
+        if result is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"{_shown(text)} is not a directory of a served skill.")
         return self._finished(ctx, result, hints=False)
 
-    async def sees(self, ctx: ServerRequestContext[Any, Any], uri: SkillUri) -> bool:
-        """True when there is a file of a skill at this URI that this asker may see."""
+    async def seen(self, ctx: ServerRequestContext[Any, Any], uris: Iterable[SkillUri]) -> set[SkillUri]:
+        """Those of these URIs at which there is a file of a skill that this asker may see."""
         view = await self._view(ctx)
-        return view.file(uri) is not None or view.generated(uri) is not None
+        return {uri for uri in uris if view.file(uri) is not None or view.generated(uri) is not None}
 
     async def _view(self, ctx: ServerRequestContext[Any, Any]) -> View:
         live = await self.load()
         where = None
         if self._visible is not None:
-            decided = self._visible(ctx)
-            where = await decided if isinstance(decided, Awaitable) else decided
-        return View(catalog=live.catalog, where=where, page_size=self._page_size)
+            where = await _asked(self._visible, ctx)
+        return View(catalog=live.catalog, where=where, page_size=self.page_size)
 
     async def _skill(self, ctx: ServerRequestContext[Any, Any], uri: SkillUri) -> Listed | None:
         view = await self._view(ctx)
         if (listed := view.skill(uri)) is not None:
             return listed
-        if uri.name == SKILL_MD and self._generated.get(uri.key[:-1]) and not view.catalog.skill(uri):
-            await self._make(uri.root)  # it could not be made before, and is not listed
-            return (await self._view(ctx)).skill(uri)
+        root = self._generated.get(uri.key[:-1]) if uri.name == SKILL_MD else None
+        if root is not None and not view.catalog.skill(uri):
+            await self._make(root)  # it could not be made before, and is not listed
+            return replace(view, catalog=self.live.catalog).skill(uri)
         return None
 
+    def read_at_hand(self, record: FileRecord) -> bytes | None:
+        """The bytes of a file that can be had without waiting."""
+        live = self.live
+        return live.read(record) if record.size <= _INLINE and live.is_at_hand(record) else None
+
     async def _bytes(self, live: LiveCatalog, record: FileRecord) -> bytes | None:
-        if record.size <= _INLINE and live.is_at_hand(record):
-            return live.read(record)
+        if (data := self.read_at_hand(record)) is not None:
+            return data
         return await anyio.to_thread.run_sync(live.read, record)
 
-    async def _reread(self, live: LiveCatalog, ctx: ServerRequestContext[Any, Any], uri: SkillUri) -> bytes | None:
+    async def _reread(self, live: LiveCatalog, view: View, uri: SkillUri) -> bytes | None:
         """A file changed that was never read before: have its skill read now, and answer from the new catalog."""
-        change = await anyio.to_thread.run_sync(live.refresh_file, uri)
-        if change is not None:
-            await self._sessions.announce(change)
-        record = (await self._view(ctx)).file(uri)
+        self._tell(await anyio.to_thread.run_sync(live.refresh_file, uri))
+        record = replace(view, catalog=live.catalog).file(uri)
         return None if record is None else await self._bytes(live, record)
 
-    async def _begin(self, root: SkillUri, function: SkillFunction) -> Generation | None:
+    async def _begin(self, root: SkillUri) -> Generation | DirectorySource | None:
         """Call a function for the first time: it names a directory, or makes the skill itself."""
+        self._generated[root.key] = root
         try:
-            made = await _called(function)
+            made = await _called(self._functions[root])
             if isinstance(made, os.PathLike):
-                self._sources.append(DirectorySource(os.fspath(made), prefix=root.segments, is_part=True))
-                return None
-            self._generated[root.key] = function
+                del self._generated[root.key]
+                return DirectorySource(os.fsdecode(made), prefix=root.segments, is_part=True)
             return check_generated(root, made)
-        except SkillquayError as error:
-            _log.error("%s", error)
+        except GenerationError as error:
+            _log.error("%s The skill is not listed.", error)
         except Exception:  # noqa: BLE001 - the author's function may raise anything
-            self._generated[root.key] = function
             _log.exception("The function of %s failed; the skill is not listed.", shorten(root))
         return None
 
-    async def _generate(self, view: View, uri: SkillUri) -> Generation | None:
-        listed = view.generated(uri)
-        return None if listed is None else await self._make(listed.uri.root)
+    async def _generate(self, view: View, uri: SkillUri) -> tuple[Generation | None, View]:
+        """Make the generated skill around a URI anew; it may now say of itself that this asker may not see it."""
+        if (listed := view.generated(uri)) is None:
+            return None, view
+        generation = await self._make(listed.uri.root)
+        view = replace(view, catalog=self.live.catalog)
+        return (generation if view.skill(generation.listed.uri) else None), view
 
     async def _make(self, root: SkillUri) -> Generation:
         """Call a function again. When its entry changed, that is published before the content is given out."""
-        live = await self.load()
-        generation = check_generated(root, await _called(self._generated[root.key]))
-        if change := live.generate(generation.listed):
-            await self._sessions.announce(change)
+        generation = check_generated(root, await _called(self._functions[root]))
+        listed = generation.listed
+        if self.live.catalog.skill(listed.uri) != listed:
+            self._tell(await anyio.to_thread.run_sync(self.live.generate, listed))  # a long look may be under way
         return generation
 
-    def _announce_from_thread(self, change: Change) -> None:
-        assert self._loop is not None
-        with contextlib.suppress(anyio.RunFinishedError):
-            anyio.from_thread.run(self._sessions.announce, change, token=self._loop)
+    def _tell(self, change: Change | None) -> None:
+        if change is not None and self._announcer is not None:
+            self._announcer.tell(change)
 
     def _finished(
         self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], *, hints: bool = True, ttl: int | None = None
@@ -234,7 +258,7 @@ class Publisher:
         """What only the current revision defines is not sent on older ones (L2, R4)."""
         if not is_modern(ctx):
             return result
-        extra = dict(self._hints) if hints else {}
+        extra = dict(self.hints) if hints else {}
         if ttl is not None:
             extra["ttlMs"] = ttl
         return {"resultType": "complete", **result, **extra}
@@ -247,7 +271,7 @@ def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 def unknown_resource(ctx: ServerRequestContext[Any, Any], text: str) -> MCPError:
     """The answer for a URI nothing is served at, in the form of this revision (R1); it never echoes megabytes."""
-    shown = shorten(text, 200)
+    shown = _shown(text)
     code = INVALID_PARAMS if is_modern(ctx) else _RESOURCE_NOT_FOUND
     why = f" It is longer than {MAX_URI_LENGTH} characters." if len(text) > MAX_URI_LENGTH else ""
     return MCPError(code=code, message=f"No resource is served at {shown}.{why}", data={"uri": shown})
@@ -260,14 +284,48 @@ def failures_as_errors() -> Iterator[None]:
         yield
     except MCPError:
         raise
-    except (UriError, CursorError) as error:
+    except CursorError as error:
         raise MCPError(code=INVALID_PARAMS, message=error.message) from None
-    except SkillquayError as error:
+    except GenerationError as error:
         _log.error("%s", error)
-        raise MCPError(code=INTERNAL_ERROR, message=error.message) from None
+        raise MCPError(code=INTERNAL_ERROR, message=_FAILED) from None
     except Exception:  # noqa: BLE001 - no failure may reach the client as it is
         _log.exception("A request about skills failed.")
-        raise MCPError(code=INTERNAL_ERROR, message="The server could not answer. Its log says why.") from None
+        raise MCPError(code=INTERNAL_ERROR, message=_FAILED) from None
+
+
+def _shown(text: str) -> str:
+    """A URI as a message shows it: a hidden character takes nine visible ones, and there may be many."""
+    shown = shorten(text, 200)
+    return shown if len(shown) <= 400 else f"{shown[:399]}…"
+
+
+async def _asked(visible: Visible, ctx: ServerRequestContext[Any, Any]) -> Where:
+    """What says of each entry whether this asker may see it. An author's slip shows nothing, rather than everything."""
+    decided = visible(ctx)
+    where = await decided if isinstance(decided, Awaitable) else decided
+    if not callable(where):
+        raise TypeError(f"visible gave back {type(where).__name__}, not a function of an entry.")
+
+    def sees(entry: SkillEntry) -> bool:
+        answer: object = where(entry)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError("The function that visible gave back is async. Decide in visible, which may be.")
+        return bool(answer)
+
+    return sees
+
+
+def _both(one: Visible | None, other: Visible) -> Visible:
+    if one is None:
+        return other
+
+    async def visible(ctx: ServerRequestContext[Any, Any]) -> Where:
+        first, second = await _asked(one, ctx), await _asked(other, ctx)
+        return lambda entry: first(entry) and second(entry)
+
+    return visible
 
 
 async def _called(function: SkillFunction) -> Made:

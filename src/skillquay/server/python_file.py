@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 
 from skillquay.server.extension import Skills
 
@@ -36,8 +37,19 @@ def load_skills(path: str) -> Skills:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise PythonFileError(f'"{file}" cannot be run: {_reason(error, file)}') from error
     skills = getattr(module, name, None)
     if not isinstance(skills, Skills):
         raise PythonFileError(f'"{file}" has no Skills object named "{name}".')
     return skills
+
+
+def _reason(error: Exception, file: str) -> str:
+    """What went wrong, and in which line of the file."""
+    path = os.path.abspath(file)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    where = f" (line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}: {error}{where}"

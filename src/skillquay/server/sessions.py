@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -14,9 +17,12 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import SubscriptionBus
 
+    from skillquay.core.uris import SkillUri
     from skillquay.sources.live import Change
 
-__all__ = ["Sessions", "connection_of"]
+__all__ = ["Announcer", "Sessions", "connection_of"]
+
+_log = logging.getLogger(__name__)
 
 _MOST_SUBSCRIPTIONS: Final = 10_000
 _PATIENCE: Final = 5.0  # seconds a client may take to accept a notice
@@ -31,12 +37,13 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
 class Sessions:
     """The connections of older revisions, each with the URIs it subscribed to, for as long as they are open.
 
-    Newer clients listen on a stream of their own, which the SDK serves from the bus.
+    Newer clients listen on a stream of their own, which the SDK serves from the bus. A client subscribes to a place,
+    and is told of it in its own spelling.
     """
 
     def __init__(self, bus: SubscriptionBus) -> None:
         self._bus = bus
-        self._open: dict[Connection, set[str]] = {}
+        self._open: dict[Connection, dict[tuple[str, ...], str]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -44,30 +51,38 @@ class Sessions:
     def add(self, connection: Connection) -> None:
         """Remember a connection until it closes."""
         if connection not in self._open:
-            self._open[connection] = set()
+            self._open[connection] = {}
             connection.exit_stack.callback(self._open.pop, connection, None)
 
-    def subscribe(self, connection: Connection, uri: str) -> None:
+    def subscribe(self, connection: Connection, uri: SkillUri) -> None:
         """Tell this connection when the file at this URI changes."""
         self.add(connection)
-        if len(self._open[connection]) >= _MOST_SUBSCRIPTIONS:
+        subscribed = self._open[connection]
+        if uri.key not in subscribed and len(subscribed) >= _MOST_SUBSCRIPTIONS:
             message = f"One session subscribes to at most {_MOST_SUBSCRIPTIONS} resources."
             raise MCPError(code=INVALID_PARAMS, message=message)
-        self._open[connection].add(uri)
+        subscribed[uri.key] = str(uri)
 
-    def unsubscribe(self, connection: Connection, uri: str) -> None:
-        """Tell it no longer."""
-        self._open.get(connection, set()).discard(uri)
+    def unsubscribe(self, connection: Connection, uri: SkillUri) -> bool:
+        """Tell it no longer; false when it was not told before."""
+        return self._open.get(connection, {}).pop(uri.key, None) is not None
 
     async def announce(self, change: Change) -> None:
         """Tell everyone; a client that does not take the notice is not waited for."""
-        uris = sorted(map(str, change.files))
-        await self._bus.publish(ResourcesListChanged())
-        for uri in uris:
-            await self._bus.publish(ResourceUpdated(uri=uri))
+        files = sorted(change.files)
+        keys = [uri.key for uri in files]
         async with anyio.create_task_group() as group:
             for connection, subscribed in list(self._open.items()):
-                group.start_soon(_tell, connection, [uri for uri in uris if uri in subscribed])
+                group.start_soon(_tell, connection, [subscribed[key] for key in keys if key in subscribed])
+            group.start_soon(self._publish, files)
+
+    async def _publish(self, files: list[SkillUri]) -> None:
+        try:
+            await self._bus.publish(ResourcesListChanged())
+            for uri in files:
+                await self._bus.publish(ResourceUpdated(uri=str(uri)))
+        except Exception:  # noqa: BLE001 - a bus may be somebody else's, and the other clients are told all the same
+            _log.exception("A change could not be announced on the subscription bus.")
 
 
 async def _tell(connection: Connection, uris: list[str]) -> None:
@@ -75,3 +90,22 @@ async def _tell(connection: Connection, uris: list[str]) -> None:
         await connection.send_resource_list_changed()
         for uri in uris:
             await connection.send_resource_updated(uri)
+
+
+class Announcer:
+    """Has changes announced in the event loop it was made in, so that whoever makes one never waits for a client."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._loop = asyncio.get_running_loop()
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def tell(self, change: Change) -> None:
+        """Announce a change, from any thread. When the event loop has ended, so has every client."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._start, change)
+
+    def _start(self, change: Change) -> None:
+        task = self._loop.create_task(self._sessions.announce(change))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)

@@ -8,12 +8,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from watchfiles import Change
 from watchfiles._rust_notify import RustNotify
+
+from skillquay.core.findings import Level
+from skillquay.core.hidden import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillquay.sources.live import Change, LiveCatalog
+    from skillquay.sources.live import Change as CatalogChange
+    from skillquay.sources.live import LiveCatalog
+    from skillquay.sources.tree import Remark
 
 __all__ = ["Watcher"]
 
@@ -21,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 _QUIET: Final = 0.15  # seconds without a change after which a skill counts as written
 _PATIENCE: Final = 2.0  # seconds after which one that never rests is looked at all the same
-_GLANCE: Final = 1.0  # seconds between looks at the roots themselves, which may be swapped or gone
+_GLANCE: Final = 0.5  # seconds between looks at the roots themselves, which may be swapped or gone
 _STEP: Final = 25  # milliseconds between looks for events
 _VERIFIED_AT_ONCE: Final = 8
 
@@ -29,7 +35,7 @@ _VERIFIED_AT_ONCE: Final = 8
 class Watcher(threading.Thread):
     """A thread that keeps a live catalog up to date, and tells of each change from this thread."""
 
-    def __init__(self, live: LiveCatalog, announce: Callable[[Change], None], *, watch: bool) -> None:
+    def __init__(self, live: LiveCatalog, announce: Callable[[CatalogChange], None], *, watch: bool) -> None:
         super().__init__(name="skillquay-watch", daemon=True)
         self._live = live
         self._announce = announce
@@ -37,6 +43,11 @@ class Watcher(threading.Thread):
         self._stop_event = threading.Event()
         self._pending: dict[str, tuple[float, float]] = {}  # when each path changed first and last
         self._roots: dict[str, tuple[int, int] | None] = {}
+        self._notify: RustNotify | None = None
+        self._lost: set[str] = set()  # roots that were deleted while they were watched
+        self._told: set[Remark] = set()
+        self._is_verifying = True
+        self._glanced = time.monotonic()
 
     def stop(self) -> None:
         """End the thread, and wait for it."""
@@ -47,44 +58,50 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         """Verify what came from the index, and watch."""
         self._live.save()
-        notify = self._begin() if self._watches else None
-        is_verifying = True
-        glanced = time.monotonic()
-        while not self._stop_event.is_set():
-            if is_verifying:
-                is_verifying, change = self._live.verify_some(_VERIFIED_AT_ONCE)
-                self._tell(change)
-            elif not self._watches:
-                return
-            wait = 0.005 if is_verifying else _QUIET / 2 if self._pending else _GLANCE
-            self._wait(notify, wait)
-            self._settle()
-            if self._watches and time.monotonic() - glanced >= _GLANCE:
-                glanced = time.monotonic()
-                if self._look_at_roots():
-                    self._tell(self._live.relocate())
-                    notify = self._begin()
+        self._told = set(self._live.remarks)  # an operator is told of these at the start
+        if self._watches:
+            self._begin()
+        while not self._stop_event.is_set() and (self._is_verifying or self._watches):
+            try:
+                self._step()
+            except Exception:  # noqa: BLE001 - a thread that ends would leave everything as it is for good
+                _log.exception("A change could not be looked at.")
+                self._stop_event.wait(_GLANCE)
 
-    def _begin(self) -> RustNotify | None:
+    def _step(self) -> None:
+        if self._is_verifying:
+            self._is_verifying, change = self._live.verify_some(_VERIFIED_AT_ONCE)
+            self._tell(change)
+        self._wait(0.005 if self._is_verifying else _QUIET / 2 if self._pending else _GLANCE)
+        self._settle()
+        if self._watches and time.monotonic() - self._glanced >= _GLANCE:
+            self._glanced = time.monotonic()
+            if self._look_at_roots():
+                self._tell(self._live.relocate())
+                self._begin()
+
+    def _begin(self) -> None:
         """Watch every root that is there. What changed between its reading and now is found by another look."""
         self._roots = {source.path: _identity(source.path) for source in self._live.sources}
         there = [source.root for source in self._live.sources if os.path.isdir(source.root)]
-        try:
-            notify = RustNotify(there, False, False, 300, True, True) if there else None
-        except OSError as error:
-            _log.warning("Changes cannot be watched, skills stay as they are until a restart: %s", error)
-            return None
         self._pending |= dict.fromkeys(there, (0.0, 0.0))
-        return notify
+        self._lost.clear()
+        try:
+            self._notify = RustNotify(there, False, False, 300, True, True) if there else None
+        except (OSError, RuntimeError) as error:  # the second is its own, for what it cannot explain
+            self._notify = None
+            _log.warning("Changes cannot be watched, skills stay as they are until a restart: %s", error)
 
-    def _wait(self, notify: RustNotify | None, seconds: float) -> None:
-        if notify is None:
+    def _wait(self, seconds: float) -> None:
+        if self._notify is None:
             self._stop_event.wait(seconds)
             return
-        changes = notify.watch(_STEP, _STEP, max(1, round(seconds * 1000)), self._stop_event)
+        changes = self._notify.watch(_STEP, _STEP, max(1, round(seconds * 1000)), self._stop_event)
         if isinstance(changes, set):
             now = time.monotonic()
-            for _, path in changes:
+            for kind, path in changes:
+                if kind == Change.deleted and any(source.root == path for source in self._live.sources):
+                    self._lost.add(path)
                 first, _ = self._pending.get(path, (now, now))
                 self._pending[path] = (first, now)
 
@@ -94,13 +111,16 @@ class Watcher(threading.Thread):
             path for path, (first, last) in self._pending.items() if now - last >= _QUIET or now - first >= _PATIENCE
         ]
         if ready:
-            for path in ready:
-                del self._pending[path]
-            self._tell(self._live.refresh(ready))
+            try:
+                self._tell(self._live.refresh(ready))
+            finally:
+                for path in ready:
+                    del self._pending[path]
+            self._tell_operator()
 
     def _look_at_roots(self) -> bool:
         """True when a root is another directory than before, or there again. One that is gone is told once."""
-        moved = False
+        moved = any(map(os.path.isdir, self._lost))  # its successor may look the same, and is not watched
         for path, before in self._roots.items():
             now = _identity(path)
             if now != before:
@@ -111,9 +131,17 @@ class Watcher(threading.Thread):
                     moved = True
         return moved
 
-    def _tell(self, change: Change | None) -> None:
+    def _tell(self, change: CatalogChange | None) -> None:
         if change is not None:
             self._announce(change)
+
+    def _tell_operator(self) -> None:
+        """Say what is not published any more, or not in its newest version, and why."""
+        remarks = self._live.remarks
+        for remark in remarks:
+            if remark not in self._told and (remark.finding.level is Level.ERROR or remark.finding.kind == "last-good"):
+                _log.warning("%s: %s", visible(remark.location), visible(remark.finding.message))
+        self._told = set(remarks)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ import os
 import time
 from bisect import bisect_left
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -29,7 +29,7 @@ from skillquay.sources.stamps import Stamp, file_mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["IGNORED", "MAX_DEPTH", "Keep", "Known", "SkippedPath", "publish_tree", "read_tree"]
+__all__ = ["IGNORED", "MAX_DEPTH", "Reading", "SkippedPath", "collector_paused", "publish_tree", "read_tree"]
 
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 MAX_DEPTH: Final = 100
@@ -38,10 +38,14 @@ _BATCH: Final = 64  # listing, reading and parsing take turns in batches: each i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedPath:
-    """Something in the tree, in no skill, that could not be read or is not what it looks like."""
+    """Something in the tree, in no skill, that could not be read or is not what it looks like.
+
+    `root` is the URI of a skill's directory whose `SKILL.md` it is that could not be read.
+    """
 
     location: str
     finding: Finding
+    root: SkillUri | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -62,7 +66,7 @@ class _OpenSkill:
 
     def close(self) -> SkillFolder | SkippedPath:
         if isinstance(self.skill_md, NotPublishedError):
-            return SkippedPath(location=self.location, finding=self.skill_md.finding(SKILL_MD))
+            return SkippedPath(location=self.location, finding=self.skill_md.finding(SKILL_MD), root=self.root)
         self.files.sort(key=_uri)
         for directory in self.directories:
             self.stamp.add(directory[self.below :], "")
@@ -74,7 +78,7 @@ class _OpenSkill:
             file_count=self.file_count,
             size=self.size,
             findings=tuple(sorted(self.findings, key=_file)),
-            empty=tuple(path[self.below : -1] for path in self.directories if not self._holds_files(path)),
+            empty=tuple(sorted(path[self.below : -1] for path in self.directories if not self._holds_files(path))),
             stamp=None if self.findings else self.stamp.digest(),
         )
 
@@ -100,31 +104,51 @@ class _Directory:
     skills: tuple[_OpenSkill, ...]
 
 
+class Known(Protocol):
+    """Says whether the skill in a directory, with these things in it, is known already."""
+
+    def __call__(self, location: str, entries: Sequence[os.DirEntry[str]], /) -> bool:
+        """True when it need not be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How to read a directory that is served for a long time, or a part of it.
+
+    A root that is a skill itself has its directory's name, or this `name`. A root that `is_part` of a larger tree has
+    none: what the prefix leads to is the root; it lies `depth` directories down in that tree. `keep` is given the bytes
+    of each file. A skill's directory that is `known` already is passed over, with all that is in it. `unread` is told
+    of each directory whose content cannot be listed.
+    """
+
+    name: str | None = None
+    is_part: bool = False
+    depth: int = 0
+    keep: Keep | None = None
+    known: Known | None = None
+    unread: Unread | None = None
+
+
 def read_tree(
-    root: str,
-    *,
-    prefix: Sequence[str] = (),
-    is_part: bool = False,
-    keep: Keep | None = None,
-    known: Known | None = None,
+    root: str, *, prefix: Sequence[str] = (), reading: Reading | None = None
 ) -> Iterator[SkillFolder | SkippedPath]:
     """Every skill below `root`, an enclosing skill after the skills nested in it.
 
     `root` may be a directory of skills, one skill's directory, or a `SKILL.md`. Each skill is given as soon as it has
     been read, so that a large tree needs little memory. What `prefix` leads to is the parent of a root that is a skill
-    itself; of a root that `is_part` of a larger tree, it is the root. `keep` is given the bytes of each file. A skill's
-    directory that is `known` already is passed over, with all that is in it.
+    itself.
     """
     if os.path.basename(root) == SKILL_MD and os.path.isfile(root):
         root = os.path.dirname(root) or "."
-    name = None if is_part else os.path.basename(os.path.abspath(root))
+    tree = reading or Reading()
+    tree = replace(tree, name=None if tree.is_part else tree.name or os.path.basename(os.path.abspath(root)))
     uri = SkillUri.build(prefix) if prefix else None
-    pending = [_Directory(location=os.path.normpath(root), relative="", depth=0, uri=uri, skills=())]
-    tree = _Tree(name=name, keep=keep, known=known)
+    pending = [_Directory(location=os.path.normpath(root), relative="", depth=tree.depth, uri=uri, skills=())]
     while pending:
         batch, pending[-_BATCH:] = pending[: -_BATCH - 1 : -1], []
         begun = time.time_ns()
-        for here, listing in [(each, _list(each)) for each in batch]:
+        for here, listing in [(each, _list(each, tree)) for each in batch]:
             below, problems = _read(here, listing, tree, begun)
             pending.extend(below)
             if problems:
@@ -136,18 +160,12 @@ def read_tree(
 
 
 def publish_tree(
-    root: str,
-    *,
-    prefix: Sequence[str] = (),
-    is_part: bool = False,
-    strict: bool = False,
-    keep: Keep | None = None,
-    known: Known | None = None,
+    root: str, *, prefix: Sequence[str] = (), strict: bool = False, reading: Reading | None = None
 ) -> Iterator[Publication | SkippedPath]:
     """Every skill below `root` as it would be published, or with what keeps it from that; see `read_tree`."""
-    items = read_tree(root, prefix=prefix, is_part=is_part, keep=keep, known=known)
+    items = read_tree(root, prefix=prefix, reading=reading)
     while True:
-        with _collector_paused():
+        with collector_paused():
             batch = list(islice(items, _BATCH))
             published = [item if isinstance(item, SkippedPath) else publish(item, strict=strict) for item in batch]
         if not batch:
@@ -155,25 +173,8 @@ def publish_tree(
         yield from published
 
 
-class Known(Protocol):
-    """Says whether the skill in a directory, with these things in it, is known already."""
-
-    def __call__(self, location: str, entries: Sequence[os.DirEntry[str]], /) -> bool:
-        """True when it need not be read."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tree:
-    """What is the same for every directory of one reading."""
-
-    name: str | None
-    keep: Keep | None
-    known: Known | None
-
-
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """A scan makes no cycles, but so many objects that the collector would look at all of them again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -185,11 +186,12 @@ def _collector_paused() -> Iterator[None]:
 
 
 Keep: TypeAlias = "Callable[[Digest, bytes], None]"
+Unread: TypeAlias = "Callable[[str, OSError], None]"
 _Listing: TypeAlias = "tuple[list[os.DirEntry[str]], dict[str, os.DirEntry[str]]] | NotPublishedError"
 _Problems: TypeAlias = "list[tuple[str, NotPublishedError]]"
 
 
-def _list(here: _Directory) -> _Listing:
+def _list(here: _Directory, tree: Reading) -> _Listing:
     """The sub-directories and the other things in a directory."""
     directories: list[os.DirEntry[str]] = []
     others: dict[str, os.DirEntry[str]] = {}
@@ -201,11 +203,13 @@ def _list(here: _Directory) -> _Listing:
                 else:
                     others[entry.name] = entry
     except OSError as error:
+        if tree.unread:
+            tree.unread(here.location, error)
         return unreadable(error)
     return directories, others
 
 
-def _read(here: _Directory, listing: _Listing, tree: _Tree, begun: int) -> tuple[list[_Directory], _Problems]:
+def _read(here: _Directory, listing: _Listing, tree: Reading, begun: int) -> tuple[list[_Directory], _Problems]:
     """Give a directory's files to the skills around it; its sub-directories are next."""
     problems: _Problems = []
     below: list[_Directory] = []
@@ -246,7 +250,7 @@ def _read(here: _Directory, listing: _Listing, tree: _Tree, begun: int) -> tuple
 
 def _open(here: _Directory, root_name: str | None) -> _OpenSkill:
     """Begin the skill whose `SKILL.md` is in this directory."""
-    uri = _child(here.uri, root_name) if here.depth == 0 and root_name is not None else _known(here.uri)
+    uri = _child(here.uri, root_name) if here.relative == "" and root_name is not None else _known(here.uri)
     skill = _OpenSkill(root=uri, location=here.location, below=len(here.relative), unread=1)
     if here.skills:
         skill.stamp.spoil()  # the enclosing skill's stamp covers it
@@ -268,7 +272,7 @@ def _below(entry: os.DirEntry[str], here: _Directory) -> _Directory | None:
     return _Directory(entry.path, relative, here.depth + 1, _child(here.uri, name), here.skills)
 
 
-def _add(entry: os.DirEntry[str], here: _Directory, tree: _Tree, begun: int) -> bytes | None:
+def _add(entry: os.DirEntry[str], here: _Directory, tree: Reading, begun: int) -> bytes | None:
     """Read a file once for every skill around it. Past the innermost skill's limits, it is only counted (E4).
 
     An enclosing skill has every file of the nested one, so that it is past its limits, too.
@@ -311,7 +315,8 @@ def _behind(entry: os.DirEntry[str], here: _Directory) -> str:
     target = os.path.realpath(entry.path)
     if target != root and not target.startswith(root + os.sep):
         raise _linked("A link that leaves the skill's directory; it is not published.", level)
-    if any(part.startswith(".") for part in target[len(root) + 1 :].split(os.sep)):
+    *above, name = target[len(root) + 1 :].split(os.sep)
+    if name.startswith(".") or any(part.startswith(".") or part in IGNORED for part in above):
         raise _linked("A link to something hidden; it is not published.", level)
     if not os.path.isfile(target):
         where = "to a directory" if os.path.isdir(target) else "that leads nowhere"
@@ -377,7 +382,9 @@ def _seen_outside(
                     level=Level.WARNING,
                 ),
             )
-        elif entry.is_symlink() and entry.is_dir():
+        elif name[0] == "." or name in IGNORED:
+            continue  # as a directory with such a name is
+        elif entry.is_symlink() and os.path.isdir(entry.path):  # a DirEntry raises where a link loops
             yield name, _linked("A linked directory; links are not followed.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 from skillquay.core.catalog import Listed
@@ -45,10 +46,18 @@ def check_generated(root: SkillUri, content: object) -> Generation:
             raise GenerationError(f"{_named(root)} made a file with an unusable path: {error}", rule="U3") from None
         if not isinstance(data, str | bytes):
             raise GenerationError(f"{_named(root)} made {type(data).__name__} for {shorten(path)}.", rule="E6")
-        files[uri] = data.encode() if isinstance(data, str) else data
+        try:
+            files[uri] = data.encode() if isinstance(data, str) else data
+        except UnicodeEncodeError:
+            raise GenerationError(
+                f"{_named(root)} made text for {shorten(path)} that is not UTF-8.", rule="E6"
+            ) from None
     skill_md = files.get(root.child(SKILL_MD))
     if skill_md is None:
         raise GenerationError(f"{_named(root)} made no SKILL.md.", rule="F1")
+    for outer, inner in pairwise(sorted(uri.key for uri in files)):  # what lies inside a file comes right after it
+        if inner[: len(outer)] == outer:
+            raise GenerationError(f"{_named(root)} made {shorten(outer[-1])} as a file and a directory.", rule="E2")
     if problem := LIMITS.problem(len(files), sum(map(len, files.values()))):
         raise GenerationError(f"{_named(root)} made too much: {problem}.", rule="E4")
     records = tuple(FileRecord(uri, Digest.of(files[uri]), len(files[uri])) for uri in sorted(files))

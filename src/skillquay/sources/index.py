@@ -7,6 +7,7 @@ for one line in the log.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -15,21 +16,34 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillquay.core.catalog import Listed
+from skillquay.core.digests import Digest
 from skillquay.core.uris import SkillUri
+from skillquay.errors import SkillquayError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Index", "Unit"]
 
 _log = logging.getLogger(__name__)
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_PATIENCE: Final = 2.0  # seconds to wait for another process that writes
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS units (
-  location TEXT PRIMARY KEY, stamp TEXT NOT NULL, check_sum TEXT NOT NULL, skills BLOB NOT NULL
+  location BLOB PRIMARY KEY, stamp TEXT NOT NULL, check_sum TEXT NOT NULL, skills BLOB NOT NULL
 ) WITHOUT ROWID
 """
+_NOT_OURS: Final = (AttributeError, LookupError, RecursionError, SkillquayError, TypeError, ValueError)
+_DAMAGED: Final = frozenset(
+    {
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_ERROR,  # a table of another shape
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
 
 
 class Unit(NamedTuple):
@@ -45,43 +59,57 @@ class Index:
     def __init__(self, path: str, *, key: str) -> None:
         self._path = path
         self._key = f"{_FORMAT} {key}"
+        self._unusable: list[object] = []  # locations of rows that are in the way
 
     def load(self) -> dict[str, Unit]:
         """All that is remembered."""
         try:
             with _connected(self._path) as connection:
-                rows = connection.execute("SELECT location, stamp, check_sum, skills FROM units").fetchall()
+                return self._read(connection.execute("SELECT location, stamp, check_sum, skills FROM units"))
         except (OSError, sqlite3.Error) as error:
             _log.info("The index of published skills cannot be used, everything is read anew: %s", error)
             return {}
-        units: dict[str, Unit] = {}
-        for location, stamp, check_sum, skills in rows:
-            try:
-                if check_sum == self._sum(location, stamp, skills):
-                    units[location] = Unit(_read_skills(skills), stamp)
-            except (TypeError, ValueError, LookupError):
-                continue  # a damaged row is no row
-        return units
 
     def save(self, units: Mapping[str, Unit], *, gone: Iterable[str] = ()) -> None:
         """Remember these units, as far as they have a stamp, and forget those that are gone."""
-        rows: list[tuple[str, str, str, bytes]] = []
-        forget = list(gone)
-        for location, unit in units.items():
-            if unit.stamp is None:
-                forget.append(location)
-            else:
-                skills = _write_skills(unit.skills)
-                rows.append((location, unit.stamp, self._sum(location, unit.stamp, skills), skills))
+        forget = [os.fsencode(each) for each in gone]
+        forget += [os.fsencode(location) for location, unit in units.items() if unit.stamp is None]
         try:
-            with _connected(self._path) as connection:
-                connection.executemany("DELETE FROM units WHERE location = ?", ((each,) for each in forget))
-                connection.executemany("INSERT OR REPLACE INTO units VALUES (?, ?, ?, ?)", rows)
-        except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
+            try:
+                self._write(units, forget)
+            except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                    raise
+                _remove(self._path)
+                self._write(units, forget)
+        except (OSError, sqlite3.Error) as error:
             _log.warning("The index of published skills cannot be written, the next start will be slower: %s", error)
 
-    def _sum(self, location: str, stamp: str, skills: bytes) -> str:
-        return sha256(f"{self._key}\0{location}\0{stamp}\0".encode() + skills).hexdigest()
+    def _write(self, units: Mapping[str, Unit], forget: Iterable[bytes]) -> None:
+        with _connected(self._path) as connection:
+            unneeded = [*self._unusable, *forget]
+            connection.executemany("DELETE FROM units WHERE location = ?", ((each,) for each in unneeded))
+            connection.executemany("INSERT OR REPLACE INTO units VALUES (?, ?, ?, ?)", self._rows(units))
+        self._unusable = []
+
+    def _rows(self, units: Mapping[str, Unit]) -> Iterator[tuple[bytes, str, str, bytes]]:
+        for each, unit in units.items():
+            if unit.stamp is not None:
+                location, skills = os.fsencode(each), _write_skills(unit.skills)
+                yield location, unit.stamp, self._sum(location, unit.stamp, skills), skills
+
+    def _read(self, rows: Iterable[tuple[bytes, str, str, bytes]]) -> dict[str, Unit]:
+        units: dict[str, Unit] = {}
+        for location, stamp, check_sum, skills in rows:
+            with contextlib.suppress(*_NOT_OURS):
+                if check_sum == self._sum(location, stamp, skills):
+                    units[os.fsdecode(location)] = Unit(_read_skills(skills), stamp)
+                    continue
+            self._unusable.append(location)  # a damaged row, or another directory's, is no row
+        return units
+
+    def _sum(self, location: bytes, stamp: str, skills: bytes) -> str:
+        return sha256(b"\0".join((self._key.encode(), location, stamp.encode(), skills))).hexdigest()
 
 
 class _connected:  # noqa: N801 - reads as a verb
@@ -89,7 +117,7 @@ class _connected:  # noqa: N801 - reads as a verb
 
     def __init__(self, path: str) -> None:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        self._connection = sqlite3.connect(path, timeout=5)
+        self._connection = sqlite3.connect(path, timeout=_PATIENCE)
 
     def __enter__(self) -> sqlite3.Connection:
         try:
@@ -109,6 +137,12 @@ class _connected:  # noqa: N801 - reads as a verb
             self._connection.close()
 
 
+def _remove(path: str) -> None:
+    for each in (path, f"{path}-wal", f"{path}-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(each)
+
+
 def _write_skills(skills: tuple[Listed, ...]) -> bytes:
     parts = [json.dumps([[str(listed.uri), listed.empty, len(listed.text)] for listed in skills]).encode()]
     return b"\n".join([*parts, *(listed.text for listed in skills)])
@@ -118,6 +152,24 @@ def _read_skills(data: bytes) -> tuple[Listed, ...]:
     head, _, rest = data.partition(b"\n")
     skills: list[Listed] = []
     for uri, empty, size in json.loads(head):
-        skills.append(Listed(str.__new__(SkillUri, uri), rest[:size], tuple(empty)))
+        listed = Listed(SkillUri(uri), rest[:size], tuple(empty))
+        _check(listed)
+        skills.append(listed)
         rest = rest[size + 1 :]
     return tuple(skills)
+
+
+def _check(listed: Listed) -> None:
+    """Raise for what would make trouble later. Whether it is true of the files is found out when they are read."""
+    data = listed.to_json()
+    frontmatter, root = data["frontmatter"], listed.uri.root
+    if data["uri"] != listed.uri or not isinstance(frontmatter["name"] + frontmatter["description"], str):
+        raise ValueError("not an entry of this skill")
+    for file in data["resources"]:
+        Digest(file["digest"])
+        if not isinstance(file["size"], int) or not file["uri"].startswith(f"{root}/"):
+            raise ValueError("not a record of a file")
+        if "%" in file["uri"]:
+            SkillUri(file["uri"])
+    for path in listed.empty:
+        root.child(path)

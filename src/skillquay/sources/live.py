@@ -1,7 +1,7 @@
 """The skills that are published at this moment, from all sources, and the bytes behind them.
 
-Reading and refreshing happen in one thread at a time; `catalog` is swapped whole, so that whoever took it before sees
-one moment throughout.
+Refreshing happens in one thread at a time; `catalog` is swapped whole, so that whoever took it before sees one moment
+throughout.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import visible
 from skillquay.errors import EntryError
+from skillquay.sources.directory import collector_paused
 from skillquay.sources.index import Index
 from skillquay.sources.spool import Spool
 from skillquay.sources.tree import Difference, Remark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from skillquay.core.digests import Digest
     from skillquay.core.entries import FileRecord
     from skillquay.core.uris import SkillUri
+    from skillquay.sources.index import Unit
     from skillquay.sources.tree import DirectorySource
 
 __all__ = ["Change", "LiveCatalog"]
@@ -44,28 +46,25 @@ class Change:
 
 
 class LiveCatalog:
-    """One catalog over several sources; the first source that has a URI keeps it."""
+    """One catalog over several sources. A generated skill has its URI before them all, then the first that has it."""
 
     def __init__(self, sources: Sequence[DirectorySource], *, index_directory: str | None = None) -> None:
         self.sources = tuple(sources)
         self.catalog = Catalog()
         self._generated: dict[tuple[str, ...], Listed] = {}
-        self._spool = Spool()
-        self._is_spooling = True
+        self._bytes = _Bytes(self.sources)
+        self._index_directory = index_directory
         self._indexes = [_index(source, index_directory) for source in self.sources]
         self._remembered: list[frozenset[str]] = []
-        self._unverified: list[tuple[DirectorySource, str]] = []
-        self._twice: dict[SkillUri, Remark] = {}
+        self._twice: list[Remark] = []
         self._lock = threading.Lock()
 
     def load(self) -> None:
         """Read every source, as far as the index does not know it."""
-        with self._lock:
+        with self._lock, collector_paused():
             for source, index in zip(self.sources, self._indexes, strict=True):
                 known = index.load() if index else {}
-                source.read(known, self._keep)
-                taken = [each for each, unit in source.units.items() if known.get(each) is unit]
-                self._unverified += [(source, location) for location in taken]
+                source.read(known, self._bytes)
                 self._remembered.append(frozenset(known))
             self._rebuild()
 
@@ -73,23 +72,15 @@ class LiveCatalog:
         """Write what the indexes do not know yet; called once the catalog is being served."""
         with self._lock:
             for source, index, known in zip(self.sources, self._indexes, self._remembered, strict=True):
-                taken = {location for owner, location in self._unverified if owner is source}
                 if index:
-                    new = {location: unit for location, unit in source.units.items() if location not in taken}
+                    new = {location: unit for location, unit in source.units.items() if location not in source.claims}
                     index.save(new, gone=known - source.units.keys())
 
     def refresh(self, paths: Iterable[str]) -> Change | None:
         """Read again what changed on disk, and swap the catalog if that makes a difference."""
         changed = list(paths)
         with self._lock:
-            differences: list[Difference] = []
-            for source, index in zip(self.sources, self._indexes, strict=True):
-                before = dict(source.units)
-                differences.append(source.refresh(changed, self._keep))
-                if index and source.units != before:
-                    moved = {each: unit for each, unit in source.units.items() if before.get(each) is not unit}
-                    index.save(moved, gone=before.keys() - source.units.keys())
-            return self._apply(differences)
+            return self._update(lambda source: source.refresh(changed, self._bytes))
 
     def refresh_file(self, uri: SkillUri) -> Change | None:
         """Read again the skill that this file belongs to, or belonged to."""
@@ -98,19 +89,19 @@ class LiveCatalog:
     def relocate(self) -> Change | None:
         """Read sources anew whose path leads somewhere else by now."""
         with self._lock:
-            return self._apply([source.relocate(self._keep) for source in self.sources])
+            return self._update(lambda source: source.relocate(self._bytes))
 
     def verify_some(self, count: int) -> tuple[bool, Change | None]:
         """Read units that were taken from the index; true while there are more, and a change where it was wrong."""
         with self._lock:
-            todo, self._unverified = self._unverified[:count], self._unverified[count:]
-            differences = [
-                source.read_anew(location, self._keep) for source, location in todo if location in source.units
-            ]
-            change = self._apply(differences)
+            source = next((each for each in self.sources if each.claims), None)
+            if source is None:
+                return False, None
+            change = self._update(lambda each: each.read_claims(count if each is source else 0, self._bytes))
+            more = any(each.claims for each in self.sources)
         if change is not None:
             _log.warning("The index was out of date for %d skills; they were read anew.", len(change.skills))
-        return bool(self._unverified), change
+        return more, change
 
     def generate(self, listed: Listed) -> Change | None:
         """Publish what a function now makes; a change only when its entry became another."""
@@ -124,45 +115,39 @@ class LiveCatalog:
 
     def read(self, record: FileRecord) -> bytes | None:
         """The bytes of a published file, as they were when they were hashed."""
-        if (data := self._spool.read(record.digest)) is not None:
-            return data
-        for source in self.sources:
-            if (data := source.read_file(record)) is not None:
-                self._keep(record.digest, data)
-                return data
-        return None
+        return self._bytes.read(record)
 
     def is_at_hand(self, record: FileRecord) -> bool:
         """True when reading this file touches nothing but the spool."""
-        return self._spool.size(record.digest) is not None
+        return self._bytes.spool.has(record.digest)
 
     @property
     def remarks(self) -> list[Remark]:
         """What an operator should know, by location."""
         remarks = [each for source in self.sources for each in source.remarks]
-        return sorted([*remarks, *self._twice.values()], key=lambda remark: remark.location)
+        return sorted([*remarks, *self._twice], key=lambda remark: remark.location)
 
-    def _keep(self, digest: Digest, data: bytes) -> None:
-        if not self._is_spooling:
-            return
-        try:
-            self._spool.keep(digest, data)
-        except OSError as error:
-            self._is_spooling = False
-            _log.warning(
-                "The temporary directory cannot be written (%s). Files are read from their directories instead, and a "
-                "skill that breaks cannot be served in its last good version. Free some space, or set TMPDIR.",
-                visible(error.strerror or "unknown error"),
-            )
+    def _update(self, read: Callable[[DirectorySource], Difference]) -> Change | None:
+        """Have each source read something, remember what it found, and publish what that changes."""
+        differences: list[Difference] = []
+        for place, source in enumerate(self.sources):
+            before, root = source.units, source.root
+            differences.append(read(source))
+            if source.root != root:  # its index is about another directory
+                self._indexes[place] = _index(source, self._index_directory)
+            if (index := self._indexes[place]) and source.units is not before:
+                _save_moved(index, before, source)
+        return self._apply(differences)
 
     def _rebuild(self) -> None:
-        self._twice = {}
         published: dict[tuple[str, ...], Listed] = dict(self._generated)
-        for source in self.sources:
-            for location, unit in source.units.items():
-                for listed in unit.skills:
-                    if published.setdefault(listed.uri.key, listed) is not listed:
-                        self._twice[listed.uri] = _published_twice(location, listed)
+        self._twice = [
+            _published_twice(location, listed)
+            for source in self.sources
+            for location, unit in source.units.items()
+            for listed in unit.skills
+            if published.setdefault(listed.uri.key, listed) is not listed
+        ]
         self.catalog = Catalog(published.values())
 
     def _apply(self, differences: Sequence[Difference]) -> Change | None:
@@ -177,27 +162,105 @@ class LiveCatalog:
             self.catalog = before.changed(removed=[each.uri for each in removed], added=added)
         except (EntryError, KeyError):
             self._rebuild()
-        if self._spool.has_slack:
-            self._spool.shrink(_digests(self.catalog))
-        return _change(removed, added)
+        if self._bytes.spool.has_slack:
+            self._bytes.spool.shrink(self._digests())
+        return _change(before, self.catalog, (listed.uri for listed in (*removed, *added)))
+
+    def _digests(self) -> Iterator[Digest]:
+        """Of every file that is published, or would be if another source did not publish the same skill."""
+        for source in self.sources:
+            for unit in source.units.values():
+                for listed in unit.skills:
+                    for record in _manifest(listed).files:
+                        yield record.digest
 
 
-def _change(removed: Iterable[Listed], added: Iterable[Listed]) -> Change:
-    old = {record for listed in removed for record in _records(listed)}
-    new = {record for listed in added for record in _records(listed)}
-    skills = {listed.uri for listed in (*removed, *added)}
-    return Change(skills=frozenset(skills), files=frozenset(record.uri for record in old ^ new) | skills)
+class _Bytes:
+    """The bytes of published files: from the spool, or else from the directories."""
+
+    def __init__(self, sources: Sequence[DirectorySource]) -> None:
+        self.spool = Spool()
+        self._sources = sources
+        self._is_spooling = True
+
+    def keep(self, digest: Digest, data: bytes) -> None:
+        if not self._is_spooling:
+            return
+        try:
+            self.spool.keep(digest, data)
+        except OSError as error:
+            self._is_spooling = False
+            _log.warning(
+                "The temporary directory cannot be written (%s). Files are read from their directories instead, and a "
+                "skill that breaks cannot be served in its last good version. Free some space, or set TMPDIR.",
+                visible(error.strerror or "unknown error"),
+            )
+
+    def has(self, record: FileRecord) -> bool:
+        return self.read(record) is not None
+
+    def read(self, record: FileRecord) -> bytes | None:
+        if (data := self.spool.read(record.digest)) is not None:
+            return data
+        for source in self._sources:
+            if (data := source.read_file(record)) is not None:
+                self.keep(record.digest, data)
+                return data
+        return None
 
 
-def _records(listed: Listed) -> tuple[FileRecord, ...]:
+class _Served:
+    """What a catalog serves at a URI; each entry is read once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._manifests: dict[SkillUri, Manifest] = {}
+
+    def manifest(self, listed: Listed) -> Manifest:
+        if (manifest := self._manifests.get(listed.uri)) is None:
+            manifest = self._manifests[listed.uri] = _manifest(listed)
+        return manifest
+
+    def digest(self, uri: SkillUri) -> Digest | None:
+        for listed in self._catalog.around(uri):
+            if record := self.manifest(listed).find(uri):
+                return record.digest
+        return None
+
+
+def _change(before: Catalog, after: Catalog, touched: Iterable[SkillUri]) -> Change | None:
+    """What moved between two catalogs that can only differ in some skills."""
+    old_served, new_served = _Served(before), _Served(after)
+    skills: set[SkillUri] = set()
+    files: set[tuple[SkillUri, Digest]] = set()
+    for uri in touched:
+        old, new = before.skill(uri), after.skill(uri)
+        if old != new and uri not in skills:
+            skills.add(uri)
+            old_files = {(file.uri, file.digest) for file in old_served.manifest(old).files} if old else set()
+            new_files = {(file.uri, file.digest) for file in new_served.manifest(new).files} if new else set()
+            files |= old_files ^ new_files
+    if not skills:
+        return None
+    # A file may be served by an enclosing or a nested skill, too, and not have changed at all.
+    moved = {uri for uri, _ in files if old_served.digest(uri) != new_served.digest(uri)}
+    return Change(skills=frozenset(skills), files=frozenset(moved | skills))
+
+
+def _manifest(listed: Listed) -> Manifest:
     resources = listed.entry.resources
-    return resources.files if isinstance(resources, Manifest) else ()
+    return resources if isinstance(resources, Manifest) else Manifest(())
 
 
-def _digests(catalog: Catalog) -> Iterator[Digest]:
-    for listed in catalog.listed:
-        for record in _records(listed):
-            yield record.digest
+def _save_moved(index: Index, before: Mapping[str, Unit], source: DirectorySource) -> None:
+    moved = {
+        location: unit
+        for location, unit in source.units.items()
+        if (old := before.get(location)) is not unit and old != unit and location not in source.claims
+    }
+    gone = before.keys() - source.units.keys()
+    if moved or gone:
+        index.save(moved, gone=gone)
 
 
 def _published_twice(location: str, listed: Listed) -> Remark:
@@ -212,7 +275,8 @@ def _published_twice(location: str, listed: Listed) -> Remark:
 
 
 def _index(source: DirectorySource, directory: str | None) -> Index | None:
+    """One file for what was asked for, so that each new release does not leave one behind."""
     if directory is None:
         return None
-    name = sha256(source.key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    name = sha256(source.settings.encode()).hexdigest()[:32]
     return Index(os.path.join(directory, f"{name}.sqlite"), key=source.key)

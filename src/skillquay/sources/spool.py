@@ -6,10 +6,13 @@ a catalog announced can be read from it for as long as the catalog is served, wh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import threading
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from skillquay.core.entries import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,74 +21,103 @@ if TYPE_CHECKING:
 
 __all__ = ["Spool"]
 
+_BUFFER: Final = 1 << 20
+_SIZE_BITS: Final = LIMITS.size.bit_length()
+_SIZE_MASK: Final = (1 << _SIZE_BITS) - 1
 _SLACK: Final = 64 * 1024 * 1024  # bytes nobody needs that are not worth a copy
 
 
-class _Store(NamedTuple):
-    """A file, and where in it each content begins and ends. The file is closed when the last reader let go of it."""
+class _Store:
+    """A file, and where in it each content begins and how long it is. It is closed when nobody reads it any more.
 
-    file: IO[bytes]
-    places: dict[bytes, tuple[int, int]]
+    Both numbers are kept as one, since there may be very many of them. The last bytes wait in memory, to be written
+    together.
+    """
 
+    __slots__ = ("_fd", "_waiting", "_written", "end", "places")
 
-def _new_store() -> _Store:
-    return _Store(tempfile.TemporaryFile(buffering=0), {})
+    def __init__(self) -> None:
+        self._fd = -1
+        with tempfile.TemporaryFile() as file:
+            self._fd = os.dup(file.fileno())
+        self._waiting = bytearray()
+        self._written = self.end = 0
+        self.places: dict[bytes, int] = {}
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def append(self, key: bytes, data: bytes) -> None:
+        self._waiting += data
+        self.places[key] = self.end << _SIZE_BITS | len(data)
+        self.end += len(data)
+        if len(self._waiting) >= _BUFFER:
+            self._write()
+
+    def read(self, key: bytes, lock: threading.Lock) -> bytes:
+        place = self.places[key]
+        start, size = place >> _SIZE_BITS, place & _SIZE_MASK
+        if start + size > self._written:
+            with lock:
+                if start + size > self._written:
+                    return bytes(self._waiting[start - self._written : start - self._written + size])
+        return os.pread(self._fd, size, start)
+
+    def _write(self) -> None:
+        """Write what waits. When the disk is full it goes on waiting, and can still be read."""
+        waiting = bytes(self._waiting)
+        done = 0
+        while done < len(waiting):
+            done += os.pwrite(self._fd, waiting[done:], self._written + done)
+        self._written += done
+        self._waiting.clear()
 
 
 class Spool:
     """Contents by digest. One thread at a time adds to it, any thread may read."""
 
     def __init__(self) -> None:
-        self._store = _new_store()
-        self._end = 0
+        self._store: _Store | None = None  # made when it is needed: there may be no room for it
         self._worth_shrinking = _SLACK
         self._lock = threading.Lock()
 
     def keep(self, digest: Digest, data: bytes) -> None:
-        """Keep these bytes, of which this is the digest. A full disk is an `OSError`, and nothing is half kept."""
+        """Keep these bytes, of which this is the digest. An `OSError` says that no more should be added."""
         key = _key(digest)
         with self._lock:
-            if key in self._store.places:
-                return
-            self._write(self._store, key, data)
+            if self._store is None:
+                self._store = _Store()
+            if key not in self._store.places:
+                self._store.append(key, data)
 
     def read(self, digest: Digest) -> bytes | None:
         """The bytes with this digest; None when they were never kept."""
-        store = self._store
-        if (place := store.places.get(_key(digest))) is None:
-            return None
-        offset, size = place
-        return os.pread(store.file.fileno(), size, offset)
+        store, key = self._store, _key(digest)
+        return store.read(key, self._lock) if store is not None and key in store.places else None
 
-    def size(self, digest: Digest) -> int | None:
-        """How many bytes are kept under this digest."""
-        place = self._store.places.get(_key(digest))
-        return None if place is None else place[1]
+    def has(self, digest: Digest) -> bool:
+        """True when these bytes are kept."""
+        return self._store is not None and _key(digest) in self._store.places
 
     @property
     def has_slack(self) -> bool:
         """True when it grew so much that it is worth asking what of it is live."""
-        return self._end > self._worth_shrinking
+        return self._store is not None and self._store.end > self._worth_shrinking
 
     def shrink(self, live: Iterable[Digest]) -> None:
-        """Let go of what is not live any more."""
-        with self._lock:
-            old = self._store
-            new = _new_store()
-            self._end = 0
+        """Let go of what is not live any more; with a full disk, everything stays."""
+        if (old := self._store) is None:
+            return
+        self._worth_shrinking = 2 * old.end
+        with contextlib.suppress(OSError):
+            new = _Store()
             for key in map(_key, live):
                 if key in old.places and key not in new.places:
-                    offset, size = old.places[key]
-                    self._write(new, key, os.pread(old.file.fileno(), size, offset))
-            self._store = new
-            self._worth_shrinking = 2 * self._end + _SLACK
-
-    def _write(self, store: _Store, key: bytes, data: bytes) -> None:
-        start, written = self._end, 0
-        while written < len(data):
-            written += os.pwrite(store.file.fileno(), data[written:], start + written)
-        self._end = start + written
-        store.places[key] = (start, written)
+                    new.append(key, old.read(key, self._lock))
+            with self._lock:
+                self._store = new
+            self._worth_shrinking = 2 * new.end + _SLACK
 
 
 def _key(digest: Digest) -> bytes:

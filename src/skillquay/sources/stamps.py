@@ -37,7 +37,8 @@ class Stamp:
         """The stamp; None where there can be none."""
         if self._marks is None:
             return None
-        return sha256("\0".join(f"{path}\0{mark}" for path, mark in sorted(self._marks)).encode()).hexdigest()
+        text = "\0".join(f"{path}\0{mark}" for path, mark in sorted(self._marks))
+        return sha256(os.fsencode(text)).hexdigest()
 
 
 def file_mark(status: os.stat_result) -> str:
@@ -62,5 +63,5 @@ def stamp_directory(entries: Iterable[os.DirEntry[str]]) -> str | None:
             else:
                 return None
         return stamp.digest()
-    except (OSError, UnicodeEncodeError):
+    except OSError:
         return None

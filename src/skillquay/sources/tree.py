@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skillquay.core.catalog import Listed
+from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
-from skillquay.core.uris import SKILL_MD
-from skillquay.sources.directory import IGNORED, SkippedPath, publish_tree
+from skillquay.core.uris import SKILL_MD, SkillUri
+from skillquay.errors import UriError
+from skillquay.sources.directory import IGNORED, MAX_DEPTH, Reading, SkippedPath, publish_tree
 from skillquay.sources.index import Unit
 from skillquay.sources.reading import NotPublishedError, read_file
 from skillquay.sources.stamps import stamp_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from skillquay.core.digests import Digest
     from skillquay.core.entries import FileRecord
-    from skillquay.core.folders import Publication
-    from skillquay.core.uris import SkillUri
-    from skillquay.sources.directory import Keep
 
-__all__ = ["Difference", "DirectorySource", "Remark"]
+__all__ = ["Difference", "DirectorySource", "Remark", "Store"]
 
-_STILL_SERVED = "Its last good version is still served."
+_SEEN_FROM_ABOVE: Final = IGNORED | {SKILL_MD}  # names that say something of the directory they are in
+_STILL_SERVED: Final = "Its last good version is still served."
+
+
+class Store(Protocol):
+    """Where the bytes of files go when they are read."""
+
+    def keep(self, digest: Digest, data: bytes, /) -> None:
+        """Keep these bytes."""
+        ...
+
+    def has(self, record: FileRecord, /) -> bool:
+        """True when the bytes of this file can be given out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,121 +69,154 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Scan:
-    """What one reading of a directory found, by location."""
+    """What one reading found, by location: units, skills that are refused, and directories that cannot be listed."""
 
     units: dict[str, Unit] = field(default_factory=dict)
     refused: dict[str, SkillUri] = field(default_factory=dict)
-    skipped: list[str] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
     remarks: list[Remark] = field(default_factory=list)
 
 
 class DirectorySource:
     """The skills below one directory, kept by units: an outermost skill's directory with all that is nested in it.
 
-    What `prefix` and `is_part` mean is told at `read_tree`. `units` is what is published now, by location. A skill that
-    was good and is broken now keeps its last good version: somebody is in the middle of changing it. So does everything
-    below a directory that cannot be read any more.
+    `units` is what is published now, by location; no unit lies in another. `claims` are those of them that came from
+    an index and were not read yet. What `prefix` and `is_part` mean is told at `read_tree`.
+
+    A skill that was good and is broken now keeps its last good version, if that was ever read and its bytes are still
+    to be had: somebody is in the middle of changing it. What lies in a directory that cannot be read any more is kept,
+    and everything when the root itself is gone: it may come back as it was.
+
+    One thread at a time may read; what it replaces is replaced whole, so that others may look at any time.
     """
 
     def __init__(self, root: str, *, prefix: Sequence[str] = (), is_part: bool = False, strict: bool = False) -> None:
-        directory = os.path.dirname(root) or "." if os.path.basename(root) == SKILL_MD else root
-        self.path = os.path.abspath(directory)
-        self.root = os.path.realpath(directory)
+        is_file = os.path.basename(root) == SKILL_MD and not os.path.isdir(root)
+        self.path = os.path.abspath(os.path.dirname(root) if is_file else root)
+        self.root = os.path.realpath(self.path)
         self.prefix = tuple(prefix)
-        self.units: dict[str, Unit] = {}
-        self.remarks: list[Remark] = []
+        self.units: Mapping[str, Unit] = {}
+        self.claims: dict[str, Unit] = {}
+        self._remarks: Mapping[str, Sequence[Remark]] = {}
         self._is_part = is_part
         self._strict = strict
 
     @property
+    def settings(self) -> str:
+        """What was asked for."""
+        return repr((self.path, self.prefix, self._is_part, self._strict))
+
+    @property
     def key(self) -> str:
         """All that decides what is published of the files, but the files themselves."""
-        return repr((self.root, self.prefix, self._is_part, self._strict))
+        return f"{self.settings} {self.root!r}"
 
-    def read(self, known: Mapping[str, Unit], keep: Keep) -> None:
+    @property
+    def remarks(self) -> list[Remark]:
+        """What an operator should know."""
+        return [remark for remarks in self._remarks.values() for remark in remarks]
+
+    def read(self, known: Mapping[str, Unit], store: Store) -> None:
         """Read the whole directory; a unit that is known, and whose stamp still fits, is taken as it is."""
-        self._look_at(self.root, known, keep)
+        self._look_at([self.root], known, store)
+        self.claims = {location: unit for location, unit in self.units.items() if known.get(location) is unit}
 
-    def refresh(self, paths: Iterable[str], keep: Keep) -> Difference:
+    def refresh(self, paths: Iterable[str], store: Store) -> Difference:
         """Read again what these changed paths belong to."""
-        done: list[str] = []
-        removed: list[Listed] = []
-        added: list[Listed] = []
-        for directory in sorted({self._affected(path) for path in paths if self._concerns(path)}):
-            if not any(_is_within(directory, other) for other in done):
-                done.append(directory)
-                difference = self._look_at(directory, self.units, keep)
-                removed += difference.removed
-                added += difference.added
-        return Difference(tuple(removed), tuple(added))
+        affected = {self._affected(path) for path in paths if self._concerns(path)}
+        return self._look_at(_outermost(affected), self.units, store) if affected else Difference((), ())
 
-    def relocate(self, keep: Keep) -> Difference:
+    def relocate(self, store: Store) -> Difference:
         """Read everything again if the path leads to another directory by now: a link to a release was swapped."""
         root = os.path.realpath(self.path)
         if root == self.root or not os.path.isdir(root):
             return Difference((), ())
-        before, self.root = self.units, root
-        return self._look_at(root, {}, keep, before=before)
+        self.claims, self.units = (
+            {os.path.join(root, *_parts(location, self.root)): unit for location, unit in units.items()}
+            for units in (self.claims, self.units)
+        )
+        self.root, self._remarks = root, {}
+        return self._look_at([root], {}, store)
 
-    def read_anew(self, location: str, keep: Keep) -> Difference:
-        """Read a unit again from its files, whatever is known of it."""
-        return self._look_at(location, {}, keep)
+    def read_claims(self, count: int, store: Store) -> Difference:
+        """Read some of the units that are only claimed, from their files."""
+        if not (todo := list(islice(self.claims, count))):
+            return Difference((), ())
+        affected = _outermost({self._affected(location) for location in todo})
+        known: Mapping[str, Unit] = {}
+        if not self.units.keys() >= set(affected):  # one of them is gone, and its neighbours are looked at, too
+            known = {location: unit for location, unit in self.units.items() if location not in todo}
+        difference = self._look_at(affected, known, store)
+        for location in todo:
+            self.claims.pop(location, None)
+        return difference
 
     def read_file(self, record: FileRecord) -> bytes | None:
         """The bytes of a published file from the directory itself, if they are still the same."""
         if (place := self.place(record.uri)) is None:
             return None
         try:
-            data = read_file(place, 0).data
+            data = read_file(os.path.realpath(place), 0).data  # a link may be published as a file
         except NotPublishedError:
             return None
         return data if data is not None and type(record.digest).of(data) == record.digest else None
 
     def place(self, uri: SkillUri) -> str | None:
         """Where the file with this URI lies, if it is one of this source's."""
-        above = len(self.prefix) + (self.root in self.units and not self._is_part)
-        segments = uri.segments
-        is_ours = segments[: len(self.prefix)] == self.prefix
-        return os.path.join(self.root, *segments[above:]) if is_ours else None
+        return self._place(uri, self.units)
+
+    def _place(self, uri: SkillUri, units: Collection[str]) -> str | None:
+        is_skill = self.root in units and not self._is_part
+        above = ("skill", *self.prefix, *([os.path.basename(self.path)] if is_skill else []))
+        key = uri.key
+        return os.path.join(self.root, *key[len(above) :]) if key[: len(above)] == above else None
 
     def _concerns(self, path: str) -> bool:
         """True for a path in this directory that is not hidden: nothing below a hidden one is ever published."""
         if not _is_within(path, self.root):
             return False
-        return not any(part[0] == "." or part in IGNORED for part in _parts(path, self.root))
+        parts = _parts(path, self.root)
+        return IGNORED.isdisjoint(parts[:-1]) and not any(part.startswith(".") for part in parts)
 
     def _affected(self, path: str) -> str:
         """The directory to read again when this path changed: the unit around it, or the nearest one that is there."""
-        directory, parts = self.root, _parts(path, self.root)
-        for part in parts:
-            if directory in self.units:
-                return directory
+        directory = self.root
+        for part in _parts(path, self.root)[:MAX_DEPTH]:
             below = os.path.join(directory, part)
-            if not os.path.isdir(below) and below not in self.units:
-                return directory
+            if directory in self.units or part in _SEEN_FROM_ABOVE or not _is_directory(below):
+                break
             directory = below
+        while not self._has_uri(directory):
+            directory = os.path.dirname(directory)
         return directory
 
-    def _look_at(
-        self, directory: str, known: Mapping[str, Unit], keep: Keep, before: Mapping[str, Unit] | None = None
-    ) -> Difference:
-        """Read a directory, and put what it publishes now in place of what it published."""
-        scan = self._scan(directory, known, keep)
-        if before is None:
-            before = {location: unit for location, unit in self.units.items() if _is_within(location, directory)}
-        last_good = {listed.uri.key: listed for unit in before.values() for listed in unit.skills}
-        if before:
-            self._keep_last_good(scan, before, last_good)
-        self.units = {each: unit for each, unit in self.units.items() if each not in before} | scan.units
-        self.remarks = [each for each in self.remarks if not _is_within(each.location, directory)] + scan.remarks
-        now = {listed.uri.key: listed for unit in scan.units.values() for listed in unit.skills}
+    def _has_uri(self, directory: str) -> bool:
+        """True but for directories with names that cannot be published."""
+        segments = (*self.prefix, *_parts(directory, self.root))
+        try:
+            return not segments or bool(SkillUri.build(segments))
+        except UriError:
+            return directory == self.root
+
+    def _look_at(self, directories: Sequence[str], known: Mapping[str, Unit], store: Store) -> Difference:
+        """Read directories, none in another, and put what they publish now in place of what they published."""
+        before = {location: self.units[location] for location in self._places_in(directories, self.units)}
+        old = {listed.uri.key: listed for unit in before.values() for listed in unit.skills}
+        scan = _Scan()
+        for directory in directories:
+            self._scan(directory, known, store, scan)
+        if scan.refused or scan.unread:
+            is_read = self.root in directories and self.root not in scan.unread
+            self._keep_last_good(scan, before, store, scan.units if is_read else self.units)
+        self._replace(directories, before, scan)
+        new = {listed.uri.key: listed for unit in scan.units.values() for listed in unit.skills}
         return Difference(
-            removed=tuple(listed for key, listed in last_good.items() if now.get(key) != listed),
-            added=tuple(listed for key, listed in now.items() if last_good.get(key) != listed),
+            removed=tuple(listed for key, listed in old.items() if new.get(key) != listed),
+            added=tuple(listed for key, listed in new.items() if old.get(key) != listed),
         )
 
-    def _scan(self, directory: str, known: Mapping[str, Unit], keep: Keep) -> _Scan:
-        scan = _Scan()
+    def _scan(self, directory: str, known: Mapping[str, Unit], store: Store, scan: _Scan) -> None:
+        parts = _parts(directory, self.root)
 
         def is_known(location: str, entries: Sequence[os.DirEntry[str]]) -> bool:
             unit = known.get(location)
@@ -177,64 +225,101 @@ class DirectorySource:
             scan.units[location] = unit
             return True
 
+        def note_unread(location: str, error: OSError) -> None:
+            if location == self.root or not isinstance(error, FileNotFoundError | NotADirectoryError):
+                scan.unread.add(location)
+
+        reading = Reading(
+            name=os.path.basename(self.path),
+            is_part=self._is_part or bool(parts),
+            depth=len(parts),
+            keep=store.keep,
+            known=is_known,
+            unread=note_unread,
+        )
         found: list[_Found] = []
-        is_part = self._is_part or directory != self.root
-        prefix = (*self.prefix, *_parts(directory, self.root))
-        for item in publish_tree(
-            directory, prefix=prefix, is_part=is_part, strict=self._strict, keep=keep, known=is_known
-        ):
+        for item in publish_tree(directory, prefix=(*self.prefix, *parts), strict=self._strict, reading=reading):
             if isinstance(item, SkippedPath):
-                scan.skipped.append(item.location)
-                scan.remarks.append(Remark(location=item.location, finding=item.finding))
+                location, root, listed = item.location, item.root, None
+                scan.remarks.append(Remark(location=location, finding=item.finding))
+                if root is None:
+                    continue
+                found.append(_Found(location, None, None, is_clean=False))
+            else:
+                location, root = item.folder.location, item.folder.root
+                listed = Listed.of(item.entry, item.folder.empty) if item.entry else None
+                scan.remarks += [
+                    Remark(location=location, finding=each) for each in item.findings if each.level is not Level.NOTE
+                ]
+                found.append(_Found(location, listed, item.folder.stamp, is_clean=not item.findings))
+            if listed is None:
+                scan.refused[location] = root.child(SKILL_MD)
+        _group(found, scan)
+
+    def _keep_last_good(self, scan: _Scan, before: Mapping[str, Unit], store: Store, units: Collection[str]) -> None:
+        """Add to what was found what was published before, and is broken or out of sight now."""
+        found = {listed.uri.key for unit in scan.units.values() for listed in unit.skills}
+        broken = {uri.key: location for location, uri in scan.refused.items()}
+        claimed = {
+            listed.uri.key
+            for location, unit in before.items()
+            if self.claims.get(location) is unit
+            for listed in unit.skills
+        }
+        old = [listed for unit in before.values() for listed in unit.skills if listed.uri.key not in found]
+        for listed in sorted(old, key=attrgetter("uri.key")):
+            key = listed.uri.key
+            location = broken.get(key) or self._place(listed.uri.root, units)
+            if key in broken:
+                is_kept = key not in claimed and _has_all(store, listed)
+            else:
+                is_kept = location is not None and _around(location, scan.unread) is not None
+            if location is None or not is_kept:
                 continue
-            self._note(scan, item)
-            listed = Listed.of(item.entry, item.folder.empty) if item.entry else None
-            found.append(_Found(item.folder.location, listed, item.folder.stamp, is_clean=not item.findings))
-        _group(found, scan, directory)
-        return scan
+            place = _around(location, scan.units) or location
+            skills = scan.units[place].skills if place in scan.units else ()
+            scan.units[place] = Unit(tuple(sorted((*skills, listed), key=attrgetter("uri"))), None)
+            scan.remarks.append(_still_served(location))
 
-    def _note(self, scan: _Scan, publication: Publication) -> None:
-        location = publication.folder.location
-        if publication.entry is None:
-            scan.refused[location] = publication.folder.root.child(SKILL_MD)
-        scan.remarks += [
-            Remark(location=location, finding=finding)
-            for finding in publication.findings
-            if finding.level is not Level.NOTE
-        ]
-
-    def _keep_last_good(
-        self, scan: _Scan, before: Mapping[str, Unit], last_good: Mapping[tuple[str, ...], Listed]
-    ) -> None:
-        for location, uri in scan.refused.items():
-            if old := last_good.get(uri.key):
-                outermost = next(each for each in scan.units if _is_within(location, each))
-                scan.units[outermost] = Unit((*scan.units[outermost].skills, old), None)
-                scan.remarks.append(_still_served(location))
+    def _replace(self, directories: Sequence[str], before: Mapping[str, Unit], scan: _Scan) -> None:
+        remarks = dict(self._remarks)
+        for location in self._places_in(directories, self._remarks):
+            del remarks[location]
+        for remark in scan.remarks:
+            place = _around(remark.location, scan.units) or remark.location
+            remarks[place] = (*remarks.get(place, ()), remark)
+        self._remarks = remarks
+        units = {**self.units}
         for location, unit in before.items():
-            places = (location, os.path.join(location, SKILL_MD))
-            if location not in scan.units and any(
-                skipped in places or _is_within(location, skipped) for skipped in scan.skipped
-            ):
-                scan.units[location] = Unit(unit.skills, None)
-                scan.remarks.append(_still_served(location))
+            del units[location]
+            if scan.units.get(location) is not unit:
+                self.claims.pop(location, None)
+        self.units = units | scan.units
+
+    def _places_in(self, directories: Sequence[str], places: Collection[str]) -> list[str]:
+        """Those of some units, or of some places with remarks, that lie in the directories."""
+        if self.root in directories:
+            return list(places)
+        if self.units.keys() >= set(directories):  # all there is in a unit is kept under its own location
+            return [each for each in directories if each in places]
+        tops = set(directories)
+        return [each for each in places if _around(each, tops) is not None]
 
 
-def _group(found: Iterable[_Found], scan: _Scan, directory: str) -> None:
+def _group(found: Iterable[_Found], scan: _Scan) -> None:
     """Put skills together with those nested in them; an enclosing skill that is refused still is their unit."""
-    locations = {each.location for each in found}
     units: dict[str, list[_Found]] = {}
-    for each in found:
-        outermost = above = each.location
-        while len(above) > len(directory):
-            above = os.path.dirname(above)
-            if above in locations:
-                outermost = above
-        units.setdefault(outermost, []).append(each)
+    for each in sorted(found, key=lambda each: _split(each.location)):  # what encloses comes first
+        units.setdefault(_around(each.location, units) or each.location, []).append(each)
     for location, members in units.items():
-        stamp = next(each.stamp for each in members if each.location == location)
-        listed = sorted((each.listed for each in members if each.listed), key=attrgetter("uri"))
-        scan.units[location] = Unit(tuple(listed), stamp if all(each.is_clean for each in members) else None)
+        skills = sorted((each.listed for each in members if each.listed), key=attrgetter("uri"))
+        is_clean = all(each.is_clean for each in members)
+        scan.units[location] = Unit(tuple(skills), members[0].stamp if is_clean else None)
+
+
+def _has_all(store: Store, listed: Listed) -> bool:
+    resources = listed.entry.resources
+    return isinstance(resources, Manifest) and all(map(store.has, resources.files))
 
 
 def _still_served(location: str) -> Remark:
@@ -242,10 +327,40 @@ def _still_served(location: str) -> Remark:
     return Remark(location=location, finding=finding)
 
 
+def _outermost(directories: Iterable[str]) -> list[str]:
+    """These directories, without those that lie in another of them."""
+    kept: list[str] = []
+    for directory in sorted(directories, key=_split):
+        if not kept or not _is_within(directory, kept[-1]):
+            kept.append(directory)
+    return kept
+
+
+def _around(path: str, among: Collection[str]) -> str | None:
+    """The nearest of these directories that a path is or lies in."""
+    while path not in among:
+        above = os.path.dirname(path)
+        if above == path:
+            return None
+        path = above
+    return path
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def _is_within(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def _parts(path: str, root: str) -> list[str]:
-    relative = path[len(root) :].strip(os.sep)
-    return relative.split(os.sep) if relative else []
+    return [part for part in path[len(root) :].split(os.sep) if part]
+
+
+def _split(path: str) -> list[str]:
+    """What sorts a directory right before all that lies in it."""
+    return path.split(os.sep)

@@ -11,6 +11,7 @@ __all__ = ["DIRECTORY", "MARKDOWN", "contents", "media_type"]
 DIRECTORY: Final = "inode/directory"
 MARKDOWN: Final = "text/markdown"
 _BY_SUFFIX: Final = mimetypes.MimeTypes(filenames=())  # the machine's own tables would make replicas disagree
+_COMPRESSED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 for _type, _suffixes in {
     MARKDOWN: ".md .markdown .mdx",
     "application/json": ".json",
@@ -28,7 +29,10 @@ for _type, _suffixes in {
 
 def media_type(name: str, data: bytes | None = None) -> str | None:
     """The type of a file's content: told by its name, or else by whether its bytes are text."""
-    if guessed := _BY_SUFFIX.guess_type(f"/{name}", strict=True)[0]:
+    guessed, encoding = _BY_SUFFIX.guess_type(f"/{name}", strict=True)
+    if encoding is not None:  # the type is that of what is inside
+        return _COMPRESSED.get(encoding, "application/octet-stream")
+    if guessed is not None:
         return guessed
     if data is None:
         return None
