@@ -86,6 +86,9 @@ def test_a_command_that_cannot_work_says_why_and_what_to_do(skills: Path, tmp_pa
         ([served, "--token-file", "."], 'the token file "." cannot be used: Is a directory'),
         ([served, "--prefix", ".."], '--prefix cannot be used: ".." has a ".." segment'),
         ([served, "--prefix", "a//b"], "--prefix cannot be used: "),
+        ([served, "--ttl", "inf"], "--ttl is a number of seconds."),
+        (["bad.py"], '"bad.py" is a Python file. Name the Skills object in it, such as bad.py:skills.'),
+        (["bad.py:skills", "--workers", "2"], '"bad.py" cannot be run: RuntimeError: no database (line 2)'),
         (["gone.py:skills"], 'there is no file "gone.py"'),
         (["none.py:skills"], '"none.py" has no Skills object named "skills"'),
         (["bad.py:skills"], '"bad.py" cannot be run: RuntimeError: no database (line 2)'),
@@ -302,6 +305,21 @@ def test_on_stdio_standard_output_is_the_protocols_and_the_end_of_input_the_end(
     client = json.loads(said[said.index('{"mcpServers"') :].splitlines()[0])["mcpServers"]["skillquay"]
     assert client == {"command": "skillquay", "args": ["serve", str(skills), "--stdio"]}
     assert "Traceback" not in said
+
+
+def test_the_line_for_a_client_over_stdio_serves_the_same(skills: Path, tmp_path: Path) -> None:
+    options = ["--name", "acme", "--prefix", "a/b", "--page-size", "7", "--ttl", "1.5", "--no-watch", "--strict"]
+    done = subprocess.run(
+        [*COMMAND, "serve", str(skills), "--stdio", *options],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=PLAIN | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
+        encoding="utf-8",
+        timeout=PATIENCE,
+        check=True,
+    )
+    client = json.loads(done.stderr[done.stderr.index('{"mcpServers"') :].splitlines()[0])["mcpServers"]["acme"]
+    assert client == {"command": "skillquay", "args": ["serve", str(skills), "--stdio", *options]}
 
 
 @pytest.mark.rule("C1", "I10")

@@ -231,6 +231,14 @@ def test_a_skill_that_is_larger_than_a_page_is_a_page_of_its_own() -> None:
 
 
 @pytest.mark.rule("L1")
+def test_what_just_fits_on_a_page_is_on_it() -> None:
+    whole = catalog_of({"a", "b", "z"})
+    room = sum(len(listed.text) for listed in whole.listed[:2])
+    assert len(whole.page(None, size=10, max_bytes=room).items) == 2
+    assert len(whole.page(None, size=10, max_bytes=room - 1).items) == 1
+
+
+@pytest.mark.rule("L1")
 def test_a_cursor_of_one_listing_is_none_of_another_listing_of_the_same_skills() -> None:
     cursor = CATALOG.page(None, size=1, listing="resources/list").next_cursor
     assert CATALOG.page(cursor, size=1, listing="resources/list").items

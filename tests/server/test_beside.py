@@ -19,6 +19,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from skillquay.server.app import make_server
 from tests.server.asking import MODERN, OLDER, asking, write_skill
 
 if TYPE_CHECKING:
@@ -256,6 +257,18 @@ async def test_a_file_is_read_even_where_a_middleware_keeps_the_server_from_bein
         is_secret = False
         result = await asker.ask("resources/read", {"uri": "skill://refunds/a.md"})
         assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "acme"
+
+
+async def test_one_set_of_skills_may_be_served_by_two_servers_under_their_own_names(
+    skills: Skills, version: str
+) -> None:
+    async with asking(make_server("one", skills), version) as one, asking(make_server("two", skills), version) as two:
+        for _ in range(2):
+            for asker, name in ((one, "one"), (two, "two")):
+                assert len(await asker.skills()) == 1
+                result = await asker.ask("resources/read", {"uri": "skill://refunds/a.md"})
+                if version == MODERN:
+                    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == name
 
 
 async def test_two_extensions_of_one_kind_are_refused_by_the_sdk(skills: Skills, publish: Publish) -> None:

@@ -180,3 +180,20 @@ async def test_what_is_included_may_be_kept_no_longer_than_where_it_comes_from(p
     async with asking(low_level(skills), MODERN) as asker:
         page = await asker.ask("skills/list")
         assert (page["ttlMs"], page["cacheScope"]) == (5000, "private")
+
+
+async def test_an_author_finds_in_the_log_what_is_not_published_and_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(25):
+        broken = tmp_path / f"broken-{number:02}"
+        broken.mkdir()
+        (broken / "SKILL.md").write_text("no frontmatter\n")
+    write_skill(tmp_path, "good")
+    skills = Skills(tmp_path, watch=False)
+    await skills.load()
+    skills.close()
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 21
+    assert lines[0].startswith(f"Not published: {tmp_path}/broken-00: ")
+    assert lines[-1] == '… and 5 more reasons. "skillquay lint" tells them all.'

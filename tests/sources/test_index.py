@@ -289,10 +289,14 @@ def test_an_index_that_cannot_be_written_is_a_line_in_the_log(caplog: pytest.Log
     with open_tree() as root:
         path = str(root / "index.sqlite")
         filled(path)
+        os.chmod(path, 0o444)
+        root.chmod(0o555)
         with ordinary_user():
             index = Index(path, key="key")
             read = index.load()
             index.save({"/srv/four": ONE})
+        root.chmod(0o755)
+        os.chmod(path, 0o644)
         assert read.items() <= UNITS.items()
         assert Index(path, key="key").load() == UNITS
     assert caplog.text.count("cannot be written") == 1

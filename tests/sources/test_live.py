@@ -356,6 +356,15 @@ def test_what_is_refreshed_is_remembered_and_what_is_gone_forgotten(tree: Path, 
     assert again.catalog.listed == live.catalog.listed
 
 
+def test_what_was_removed_between_two_starts_is_forgotten(tree: Path, index: Path) -> None:
+    with clock_ahead():
+        live_of(tree, index=index)
+        shutil.rmtree(tree / "two")
+        live_of(tree, index=index)
+    with closing(sqlite3.connect(rows(index))) as connection:
+        assert connection.execute("SELECT count(*) FROM units").fetchall() == [(2,)]
+
+
 def test_a_broken_skill_is_forgotten_so_that_its_last_good_version_is_not_published_after_a_start(
     tree: Path, index: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import stat
+import sys
 import tempfile
 import threading
 from typing import TYPE_CHECKING
@@ -39,6 +41,12 @@ def is_large(spool: Spool) -> bool:
     return spool.has_slack
 
 
+def spooled() -> int:
+    """The bytes in nameless files."""
+    every = [os.fstat(int(each)) for each in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{each}")]
+    return sum(status.st_size for status in every if status.st_nlink == 0 and stat.S_ISREG(status.st_mode))
+
+
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -66,8 +74,12 @@ def test_what_was_never_kept_is_not_there() -> None:
 def test_the_same_content_is_kept_once() -> None:
     spool = Spool()
     data = b"x" * MEBIBYTE
+    before = spooled()
     for _ in range(100):
-        kept(spool, data)
+        digest = kept(spool, data)
+    assert spooled() == before + MEBIBYTE
+    spool.shrink([digest] * 100)
+    assert spooled() == before + MEBIBYTE
     assert not is_large(spool)
 
 
@@ -188,6 +200,8 @@ def test_readers_get_the_right_bytes_while_others_add_and_let_go() -> None:
                     wrong.append(read)
 
     readers = [threading.Thread(target=read_on) for _ in range(3)]
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     for reader in readers:
         reader.start()
     try:
@@ -196,6 +210,7 @@ def test_readers_get_the_right_bytes_while_others_add_and_let_go() -> None:
             spool.shrink(digest for digest, _ in always)
     finally:
         is_over.set()
+        sys.setswitchinterval(switch_interval)
         for reader in readers:
             reader.join()
     assert wrong == []

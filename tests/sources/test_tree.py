@@ -257,6 +257,24 @@ def test_a_refresh_of_three_thousand_skills_reads_each_once(monkeypatch: pytest.
     assert len(listed) == len(set(listed)) == 3000
 
 
+def test_directories_that_lie_in_each_other_are_looked_at_once(tmp_path: Path) -> None:
+    for path in ("a/one", "a-b/two"):
+        (skill(tmp_path, path) / "SKILL.md").write_text("broken")
+    served = Served(tmp_path)
+    served.refresh(tmp_path / "a", tmp_path / "a-b", tmp_path / "a/one/SKILL.md")
+    assert served.remarks == [("a-b/two", "frontmatter"), ("a/one", "frontmatter")]
+
+
+def test_a_remark_on_a_nested_skill_is_gone_when_that_is_put_right(tree: Path) -> None:
+    nested = tree / "outer/parts/inner/SKILL.md"
+    nested.write_text("broken")
+    served = Served(tree)
+    assert served.remarks == [("outer/parts/inner", "frontmatter")]
+    nested.write_text(skill_text("inner"))
+    served.refresh(nested)
+    assert served.remarks == []
+
+
 # Paths of all sorts
 
 ODD: dict[str, Callable[[Path], object]] = {
@@ -723,6 +741,19 @@ def test_claims_about_directories_that_are_gone_by_now_are_dropped(tree: Path) -
     assert removed == ["one"]
     assert str(tree / "one") not in source.units
     assert len(source.units) == 2
+
+
+def test_a_claim_is_not_taken_as_read_because_another_one_is_gone(tree: Path) -> None:
+    with clock_ahead():
+        honest = Served(tree).source.units
+        one, two = str(tree / "one"), str(tree / "two")
+        false = {**honest, one: Unit(honest[two].skills, honest[one].stamp)}
+        source, store = DirectorySource(str(tree)), Memory()
+        source.read(false, store)
+        shutil.rmtree(tree / "two")
+        source.read_claims(10, store)
+    assert source.claims == {}
+    assert source.units[one].skills == honest[one].skills
 
 
 # Reading a file from the directory itself

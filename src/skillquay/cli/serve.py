@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import socket
 import sys
@@ -46,8 +47,12 @@ def run(
 ) -> int:
     """Check what was asked for, say what is served, and serve it."""
     for path in paths:
+        if path.endswith(".py"):
+            return fail(f'"{path}" is a Python file. Name the Skills object in it, such as {path}:skills.')
         if not is_python(path) and (problem := path_problem(path)):
             return fail(problem)
+    if not math.isfinite(ttl):
+        return fail("--ttl is a number of seconds.")
     if prefix:
         try:
             SkillUri.build(prefix.strip("/").split("/"))
@@ -104,6 +109,7 @@ def _serve_http(settings: Settings, http: str, *, workers: int, insecure: bool) 
     if workers > 1:
         from skillquay.server.workers import run_workers
 
+        settings.make()  # what is wrong with a Python file is told once, here
         return run_workers(settings, listening, workers, begin=_log_to_stderr, on_ready=report)
     run_http(settings, [listening], report)
     return 0
@@ -125,8 +131,18 @@ def _http_line(settings: Settings, url: str) -> dict[str, object]:
 
 
 def _stdio_line(settings: Settings) -> dict[str, object]:
-    paths = [os.path.abspath(path) for path in settings.paths]
-    return {"command": "skillquay", "args": ["serve", *paths, "--stdio"]}
+    arguments = ["serve", *(os.path.abspath(path) for path in settings.paths), "--stdio"]
+    default = Settings(paths=())
+    if settings.name != default.name:
+        arguments += ["--name", settings.name]
+    if settings.prefix:
+        arguments += ["--prefix", settings.prefix]
+    if settings.page_size != default.page_size:
+        arguments += ["--page-size", str(settings.page_size)]
+    if settings.ttl != default.ttl:
+        arguments += ["--ttl", f"{settings.ttl:g}"]
+    arguments += ["--no-watch"] * (not settings.watch) + ["--strict"] * settings.strict
+    return {"command": "skillquay", "args": arguments}
 
 
 def _report(skills: Skills, settings: Settings, client: dict[str, object]) -> None:

@@ -67,11 +67,13 @@ def http_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with manager.run():
-            await skills.load()
-            on_ready()
-            yield
-        skills.close()
+        try:
+            async with manager.run():
+                await skills.load(log=False)
+                on_ready()
+                yield
+        finally:
+            skills.close()
 
     async def healthy(_: Request) -> PlainTextResponse:
         return PlainTextResponse("ok\n")
@@ -127,7 +129,7 @@ class HttpServer(uvicorn.Server):
 
 async def serve_stdio(server: Server[Any], skills: Skills, on_ready: Callable[[], None]) -> None:
     """Serve one client over standard input and output, until it closes them."""
-    await skills.load()
+    await skills.load(log=False)
     on_ready()
     try:
         async with stdio_server() as (read, write):

@@ -91,7 +91,7 @@ class Skills(Extension):
         self._strict = strict
         self._watch = watch
         self._is_attached = False
-        self._server_info: dict[str, Any] | None = None
+        self._stamp: tuple[object, dict[str, Any]] | None = None
         self.publisher = Publisher(
             self._sources,
             self._functions,
@@ -144,9 +144,9 @@ class Skills(Extension):
 
         return register
 
-    async def load(self) -> None:
-        """Read the skills now rather than with the first request."""
-        await self.publisher.load()
+    async def load(self, *, log: bool = True) -> None:
+        """Read the skills now rather than with the first request, and log which of them are not published, and why."""
+        await self.publisher.load(log=log)
 
     def close(self) -> None:
         """Stop watching the directories."""
@@ -311,15 +311,16 @@ class Skills(Extension):
         """Say which server answers, as the SDK does for answers that do not come from a middleware."""
         if not is_modern(ctx):
             return result
-        if self._server_info is None:
+        if self._stamp is None or self._stamp[0] is not ctx.lifespan_context:  # each server has one of its own
             meta = (ctx.params or {}).get("_meta")
             try:
                 discovered = _as_dict(await call_next(replace(ctx, method="server/discover", params={"_meta": meta})))
             except (MCPError, ValidationError):
                 return result  # the stamp is a courtesy
-            stamp = discovered.get("_meta") or {}
-            self._server_info = {key: value for key, value in stamp.items() if key == SERVER_INFO_META_KEY}
-        return {**result, "_meta": self._server_info} if self._server_info else result
+            told = discovered.get("_meta") or {}
+            stamp = {key: value for key, value in told.items() if key == SERVER_INFO_META_KEY}
+            self._stamp = ctx.lifespan_context, stamp
+        return {**result, "_meta": self._stamp[1]} if self._stamp[1] else result
 
     async def _no_resources(
         self, _ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams

@@ -17,7 +17,8 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillquay.core.catalog import find_children
-from skillquay.core.hidden import shorten
+from skillquay.core.findings import Level
+from skillquay.core.hidden import shorten, visible
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.errors import CursorError, GenerationError, UriError
 from skillquay.server.answers import PageSize, View, read_result
@@ -46,6 +47,7 @@ SkillFunction: TypeAlias = "Callable[[], Made | Awaitable[Made]]"
 Visible: TypeAlias = "Callable[[ServerRequestContext[Any, Any]], Where | Awaitable[Where]]"
 
 _RESOURCE_NOT_FOUND = -32002  # what revisions before 2026-07-28 answer for an unknown resource
+_MOST_REFUSALS = 20
 _FAILED = "The server could not answer. Its log says why."
 _INLINE = 1 << 16  # bytes that are read without leaving the event loop: they come from memory
 
@@ -92,7 +94,7 @@ class Publisher:
         assert self._live is not None, "load() comes first"
         return self._live
 
-    async def load(self) -> LiveCatalog:
+    async def load(self, *, log: bool = True) -> LiveCatalog:
         """Read the skills, the first time it is asked for, and begin to watch them."""
         if self._live is not None:
             return self._live
@@ -102,6 +104,8 @@ class Publisher:
                 named = [each for each in begun if isinstance(each, DirectorySource)]
                 live = LiveCatalog([*self._sources, *named], index_directory=self._index_directory)
                 await anyio.to_thread.run_sync(live.load)
+                if log:
+                    _log_refusals(live)
                 for generation in begun:
                     if isinstance(generation, Generation):
                         live.generate(generation.listed)
@@ -262,6 +266,14 @@ class Publisher:
         if ttl is not None:
             extra["ttlMs"] = ttl
         return {"resultType": "complete", **result, **extra}
+
+
+def _log_refusals(live: LiveCatalog) -> None:
+    refused = [remark for remark in live.remarks if remark.finding.level is Level.ERROR]
+    for remark in refused[:_MOST_REFUSALS]:
+        _log.warning("Not published: %s: %s", visible(remark.location), remark.finding.message)
+    if len(refused) > _MOST_REFUSALS:
+        _log.warning('… and %d more reasons. "skillquay lint" tells them all.', len(refused) - _MOST_REFUSALS)
 
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:

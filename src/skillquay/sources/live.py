@@ -256,7 +256,7 @@ def _save_moved(index: Index, before: Mapping[str, Unit], source: DirectorySourc
     moved = {
         location: unit
         for location, unit in source.units.items()
-        if (old := before.get(location)) is not unit and old != unit and location not in source.claims
+        if (old := before.get(location)) is not unit and old != unit
     }
     gone = before.keys() - source.units.keys()
     if moved or gone:
