@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sqlite3
@@ -127,65 +126,40 @@ def test_rows_that_changed_places_are_not_used(path: str) -> None:
 
 
 def forge(path: str, skills: bytes) -> None:
-    """Write a row with a right check sum, as somebody could who read this program."""
-    parts = (b"2 key", b"/srv/one", b"stamp-1", skills)
+    """Write a row with a right check sum, as somebody could who may write to the user's own cache."""
+    parts = (b"3 key", b"/srv/one", b"stamp-1", skills)
     check_sum = sha256(b"\0".join(parts)).hexdigest()
     sql(path, "INSERT OR REPLACE INTO units VALUES (?, ?, ?, ?)", b"/srv/one", "stamp-1", check_sum, skills)
 
 
-def row(at: object = "skill://acme/one/SKILL.md", empty: object = (), **changes: object) -> bytes:
-    """The skills of a row, with parts of the entry exchanged."""
-    text = json.dumps({**ONE.skills[0].to_json(), **changes}).encode()
-    return json.dumps([[at, empty, len(text)]]).encode() + b"\n" + text
-
-
-RECORD = {"uri": "skill://acme/one/SKILL.md", "digest": "sha256:" + "0" * 64, "size": 1}
-FORGED = {
-    "no JSON": b"x",
-    "no list": b"5\n",
-    "deep": b"[" * 100_000,
-    "no entry": b'[["skill://one/SKILL.md", [], 2]]\n{}',
-    "deep entry": b'[["skill://one/SKILL.md", [], 100000]]\n' + b"[" * 100_000,
-    "no text": b'[["skill://one/SKILL.md", [], 2]]\n\xff\xff',
-    "a short text": row()[:-5],
-    "another skill's": row("skill://other/SKILL.md"),
-    "no skill": row("skill://acme/one/a", uri="skill://acme/one/a"),
-    "no URI": row(5, uri=5),
-    "a URI that does not decode": row("skill://%ff/SKILL.md", uri="skill://%ff/SKILL.md"),
-    "a size that is none": b'[["skill://one/SKILL.md", [], null]]\n{}',
-    "a directory that is none": row(empty=[5]),
-    "a directory that walks": row(empty=["../.."]),
-    "dynamic": row(resources="dynamic"),
-    "no resources": row(resources=None),
-    "no frontmatter": row(frontmatter=None),
-    "no name": row(frontmatter={"description": "d"}),
-    "a name that is a number": row(frontmatter={"name": 5, "description": 5}),
-    "a file that is none": row(resources=[5]),
-    "a digest that is none": row(resources=[{**RECORD, "digest": "sha256:x"}]),
-    "a number as digest": row(resources=[{**RECORD, "digest": 5}]),
-    "a file's size that is none": row(resources=[{**RECORD, "size": "1"}]),
-    "a file's URI that is none": row(resources=[{**RECORD, "uri": 5}]),
-    "a file's URI that does not decode": row(resources=[{**RECORD, "uri": "skill://acme/one/%ff"}]),
-    "a file of another skill": row(resources=[{**RECORD, "uri": "skill://acme/onerous/x"}]),
-    "a local file": row(resources=[{**RECORD, "uri": "file:///etc/passwd"}]),
-}
-
-
-@pytest.mark.parametrize("what", FORGED)
-def test_a_forged_row_that_is_no_skill_is_not_used(path: str, what: str) -> None:
+@pytest.mark.parametrize(
+    "skills",
+    [
+        b"x",
+        b"[]",
+        b'{"uri":"',
+        b'{"uri":"file:///etc/passwd"}',
+        b'{"uri":"skill://acme/one/a"}',
+        b'{"uri":"skill://\xff/SKILL.md"}',
+        ONE.skills[0].text + b"\tno JSON",
+        ONE.skills[0].text + b"\n",
+    ],
+)
+def test_a_forged_row_that_is_plainly_no_skill_is_not_used(path: str, skills: bytes) -> None:
     filled(path)
-    forge(path, FORGED[what])
+    forge(path, skills)
     assert Index(path, key="key").load() == {
         location: unit for location, unit in UNITS.items() if location != "/srv/one"
     }
 
 
-def test_a_forged_row_that_is_a_skill_is_a_claim_like_any_other(path: str) -> None:
-    """So the tests above fail for what is wrong with each row, and not for how it is forged."""
+def test_a_forged_row_that_looks_like_a_skill_is_a_claim_like_any_other(path: str) -> None:
+    """What it claims is compared with the files when they are read, right after the start."""
     filled(path)
-    forge(path, row(resources=[{**RECORD, "size": 7}]))
-    loaded = Index(path, key="key").load()["/srv/one"]
-    assert [skill.entry.uri for skill in loaded.skills] == ["skill://acme/one/SKILL.md"]
+    forge(path, ONE.skills[0].text.replace(b'"size":', b'"size":9'))
+    (listed,) = Index(path, key="key").load()["/srv/one"].skills
+    assert listed.uri == "skill://acme/one/SKILL.md"
+    assert listed != ONE.skills[0]
 
 
 def damage(data: bytes) -> Callable[[str], None]:

@@ -389,7 +389,7 @@ def falsify(index: Path, location: Path, key: str, old: bytes, new: bytes) -> No
         assert old in skills
         assert len(old) == len(new)
         skills = skills.replace(old, new)
-        check_sum = sha256(b"\0".join((f"2 {key}".encode(), place, stamp.encode(), skills))).hexdigest()
+        check_sum = sha256(b"\0".join((f"3 {key}".encode(), place, stamp.encode(), skills))).hexdigest()
         connection.execute("UPDATE units SET check_sum = ?, skills = ? WHERE location = ?", (check_sum, skills, place))
 
 

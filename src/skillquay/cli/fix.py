@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from skillquay.cli.output import plural
+from skillquay.cli.messages import plural
 from skillquay.core.frontmatter import parse_frontmatter
 from skillquay.core.hidden import visible
 from skillquay.core.repair import rename, repair

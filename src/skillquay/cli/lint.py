@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.output import LEVEL_STYLE, Screen, counted, fail, path_problem, plural
+from skillquay.cli.messages import fail, path_problem, plural
+from skillquay.cli.output import LEVEL_STYLE, Screen, counted
 from skillquay.core.catalog import name_findings
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import visible

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.output import Screen, counted, fail, human_size, path_problem, plural
+from skillquay.cli.messages import fail, human_size, path_problem, plural
+from skillquay.cli.output import Screen, counted
 from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import visible

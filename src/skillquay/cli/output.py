@@ -1,8 +1,7 @@
-"""How commands speak: colour and wrapping only on a terminal, progress only on one, errors as sentences."""
+"""How commands show much: colour and wrapping only on a terminal, progress only on one."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import contextmanager
@@ -14,13 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from skillquay.core.findings import Level
-from skillquay.core.hidden import visible
-from skillquay.core.uris import SKILL_MD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["LEVEL_STYLE", "Screen", "counted", "fail", "human_size", "path_problem", "plural"]
+__all__ = ["LEVEL_STYLE", "Screen", "counted"]
 
 Item = TypeVar("Item")
 
@@ -96,31 +93,3 @@ def counted(items: Iterable[Item], noun: str) -> Iterator[Iterator[Item]]:
                 yield item
 
         yield passing()
-
-
-def fail(message: str) -> int:
-    """Say what is wrong with the command, and give the exit status for it."""
-    sys.stderr.write(f"skillquay: {visible(message)}\n")
-    return 2
-
-
-def path_problem(path: str) -> str | None:
-    """Why a path cannot be looked through for skills; None when it can."""
-    if os.path.isdir(path) or (os.path.basename(path) == SKILL_MD and os.path.isfile(path)):
-        return None
-    what = f'"{path}" is a file' if os.path.exists(path) else f'there is nothing at "{path}"'
-    return f"{what}. Give a directory of skills, a skill's directory, or a SKILL.md."
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 skill`, `2 skills`, `10,000 skills`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def human_size(size: int) -> str:
-    """`812 B`, `4.1 KB`, `16.0 MB`."""
-    if size < 1000:
-        return f"{size} B"
-    if size < 1_000_000:
-        return f"{size / 1000:.1f} KB"
-    return f"{size / 1_000_000:.1f} MB"

@@ -1,4 +1,7 @@
-"""`skillquay serve`: publish directories of skills, over HTTP or standard input and output."""
+"""`skillquay serve`: publish directories of skills, over HTTP or standard input and output.
+
+The SDK takes longer to import than a few thousand skills to read, so that another process reads them in the meantime.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,21 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skillquay.cli.output import fail, path_problem, plural
+from skillquay.cli.messages import fail, path_problem, plural
 from skillquay.core.catalog import name_findings
 from skillquay.core.findings import Level
 from skillquay.core.hidden import visible
 from skillquay.core.uris import SkillUri
 from skillquay.errors import UriError
-from skillquay.server.access import TokenFileError, is_loopback, parse_tokens
 from skillquay.server.python_file import PythonFileError, is_python
-from skillquay.server.run import Settings, run_http, run_stdio
+from skillquay.sources.directory import collector_paused
+from skillquay.sources.headstart import HeadStart
+from skillquay.sources.live import LiveCatalog
+from skillquay.sources.tree import DirectorySource
 
 if TYPE_CHECKING:
     from skillquay.server.extension import Skills
+    from skillquay.server.run import Settings
 
 __all__ = ["run"]
 
@@ -46,6 +52,7 @@ def run(
     strict: bool,
 ) -> int:
     """Check what was asked for, say what is served, and serve it."""
+    segments: tuple[str, ...] = ()
     for path in paths:
         if path.endswith(".py"):
             return fail(f'"{path}" is a Python file. Name the Skills object in it, such as {path}:skills.')
@@ -55,40 +62,64 @@ def run(
         return fail("--ttl is a number of seconds.")
     if prefix:
         try:
-            SkillUri.build(prefix.strip("/").split("/"))
+            segments = SkillUri.build(prefix.strip("/").split("/")).segments
         except UriError as error:
             return fail(f"--prefix cannot be used: {error.message}")
-    tokens: tuple[str, ...] = ()
-    if token_file is not None:
-        try:
-            with open(token_file, encoding="utf-8") as file:
-                tokens = tuple(parse_tokens(file.read()))
-        except (OSError, UnicodeDecodeError, TokenFileError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            return fail(f'the token file "{token_file}" cannot be used: {reason}')
     _log_to_stderr()
-    settings = Settings(
-        paths=tuple(paths),
-        name=name,
-        prefix=prefix,
-        page_size=page_size,
-        ttl=ttl,
-        watch=watch,
-        strict=strict,
-        tokens=tokens,
-        allowed_hosts=tuple(allowed_hosts),
-        index_directory=_index_directory(),
-    )
+    ahead = None
+    if workers == 1 and not any(map(is_python, paths)):
+        sources = [DirectorySource(path, prefix=segments, strict=strict) for path in paths]
+        ahead = HeadStart(LiveCatalog(sources, index_directory=_index_directory()))
     try:
-        if stdio:
-            run_stdio(settings, partial(_report, settings=settings, client=_stdio_line(settings)))
-            return 0
-        return _serve_http(settings, http, workers=workers, insecure=insecure)
+        with collector_paused():  # the SDK makes very many objects that stay
+            from skillquay.server.run import Settings, run_stdio
+
+        settings = Settings(
+            paths=tuple(paths),
+            name=name,
+            prefix=prefix,
+            page_size=page_size,
+            ttl=ttl,
+            watch=watch,
+            strict=strict,
+            tokens=_tokens(token_file),
+            allowed_hosts=tuple(allowed_hosts),
+            index_directory=_index_directory(),
+        )
+        if not stdio:
+            return _serve_http(settings, http, workers=workers, insecure=insecure, ahead=ahead)
+        run_stdio(settings, partial(_report, settings=settings, client=_stdio_line(settings)), ahead=ahead)
+        return 0
+    except _UnusableTokensError as error:
+        return fail(str(error))
     except PythonFileError as error:
         return fail(str(error))
+    finally:
+        if ahead is not None:
+            ahead.abandon()
 
 
-def _serve_http(settings: Settings, http: str, *, workers: int, insecure: bool) -> int:
+class _UnusableTokensError(Exception):
+    """The token file cannot be used; the message says why."""
+
+
+def _tokens(path: str | None) -> tuple[str, ...]:
+    from skillquay.server.access import TokenFileError, parse_tokens
+
+    if path is None:
+        return ()
+    try:
+        with open(path, encoding="utf-8") as file:
+            return tuple(parse_tokens(file.read()))
+    except (OSError, UnicodeDecodeError, TokenFileError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise _UnusableTokensError(f'the token file "{path}" cannot be used: {reason}') from None
+
+
+def _serve_http(settings: Settings, http: str, *, workers: int, insecure: bool, ahead: HeadStart | None) -> int:
+    from skillquay.server.access import is_loopback
+    from skillquay.server.run import run_http
+
     address = _address(http)
     if address is None:
         return fail(f'"{http}" is not an address. Write it as HOST:PORT, such as 127.0.0.1:8000.')
@@ -111,7 +142,7 @@ def _serve_http(settings: Settings, http: str, *, workers: int, insecure: bool) 
 
         settings.make()  # what is wrong with a Python file is told once, here
         return run_workers(settings, listening, workers, begin=_log_to_stderr, on_ready=report)
-    run_http(settings, [listening], report)
+    run_http(settings, [listening], report, ahead=ahead)
     return 0
 
 
@@ -131,6 +162,8 @@ def _http_line(settings: Settings, url: str) -> dict[str, object]:
 
 
 def _stdio_line(settings: Settings) -> dict[str, object]:
+    from skillquay.server.run import Settings
+
     arguments = ["serve", *(os.path.abspath(path) for path in settings.paths), "--stdio"]
     default = Settings(paths=())
     if settings.name != default.name:

@@ -55,7 +55,7 @@ class Node:
 class Listed:
     """An entry in the form a catalog keeps ten thousand of: written once, as the JSON text that travels.
 
-    `empty` are the paths of directories below the skill's that hold no file; a manifest does not know them (D1).
+    `empty` are the paths of directories in it that hold nothing; a manifest does not know them (D1).
     """
 
     uri: SkillUri

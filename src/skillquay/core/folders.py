@@ -26,7 +26,7 @@ class SkillFolder:
     `root` is the directory's URI (`skill://acme/billing/refunds`). `files` holds every file that would be published,
     `SKILL.md` included, in the order of their URIs; `findings` is what the reading itself came upon. Reading stops at
     the limits of E4, so `file_count` and `size` may say more than `files` shows. `empty` are the paths of directories
-    without files. `stamp` tells later, at a look, that nothing changed; only outermost skills have one.
+    with nothing in them. `stamp` tells later, at a look, that nothing changed; only outermost skills have one.
     """
 
     root: SkillUri

@@ -29,13 +29,14 @@ from skillquay.sources.live import LiveCatalog
 from skillquay.sources.tree import DirectorySource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mcp.server.context import ServerRequestContext
 
     from skillquay.core.catalog import Listed, Where
     from skillquay.core.entries import FileRecord, SkillEntry
     from skillquay.server.sessions import Sessions
+    from skillquay.sources.headstart import HeadStart
     from skillquay.sources.live import Change
 
 __all__ = ["Made", "Publisher", "SkillFunction", "Visible", "failures_as_errors", "is_modern", "unknown_resource"]
@@ -79,6 +80,7 @@ class Publisher:
         self._index_directory = index_directory
         self._generated: dict[tuple[str, ...], SkillUri] = {}
         self._live: LiveCatalog | None = None
+        self._ahead: HeadStart | None = None
         self._watcher: Watcher | None = None
         self._announcer: Announcer | None = None
         self._lock = anyio.Lock()
@@ -102,8 +104,7 @@ class Publisher:
             if self._live is None:
                 begun = [await self._begin(root) for root in list(self._functions)]
                 named = [each for each in begun if isinstance(each, DirectorySource)]
-                live = LiveCatalog([*self._sources, *named], index_directory=self._index_directory)
-                await anyio.to_thread.run_sync(live.load)
+                live = await anyio.to_thread.run_sync(self._read, [*self._sources, *named])
                 if log:
                     _log_refusals(live)
                 for generation in begun:
@@ -114,6 +115,10 @@ class Publisher:
                 self._watcher.start()
                 self._live = live
             return self._live
+
+    def begin_with(self, ahead: HeadStart) -> None:
+        """Serve what another process is reading: the same directories, and nothing besides."""
+        self._ahead = ahead
 
     def restrict(self, other: Publisher) -> None:
         """Let nobody see what another publisher would not show, and nobody keep an answer longer than it allows."""
@@ -187,6 +192,13 @@ class Publisher:
         """Those of these URIs at which there is a file of a skill that this asker may see."""
         view = await self._view(ctx)
         return {uri for uri in uris if view.file(uri) is not None or view.generated(uri) is not None}
+
+    def _read(self, sources: Sequence[DirectorySource]) -> LiveCatalog:
+        if self._ahead is not None:
+            return self._ahead.finish()
+        live = LiveCatalog(sources, index_directory=self._index_directory)
+        live.load()
+        return live
 
     async def _view(self, ctx: ServerRequestContext[Any, Any]) -> View:
         live = await self.load()

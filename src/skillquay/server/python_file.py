@@ -7,8 +7,10 @@ import os
 import re
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
-from skillquay.server.extension import Skills
+if TYPE_CHECKING:
+    from skillquay.server.extension import Skills
 
 __all__ = ["PythonFileError", "is_python", "load_skills"]
 
@@ -26,6 +28,8 @@ def is_python(path: str) -> bool:
 
 def load_skills(path: str) -> Skills:
     """Run the file, and take the object."""
+    from skillquay.server.extension import Skills  # noqa: PLC0415 - whether a path is Python must be told before
+
     match = _FORM.fullmatch(path)
     assert match is not None
     file, name = match.groups()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import ASGIApp
 
+    from skillquay.sources.headstart import HeadStart
+
 __all__ = ["Settings", "run_http", "run_stdio"]
 
 
@@ -37,8 +39,8 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     index_directory: str | None = None
 
-    def make(self) -> tuple[Server[Any], Skills]:
-        """The server and its skills, which are not read yet."""
+    def make(self, ahead: HeadStart | None = None) -> tuple[Server[Any], Skills]:
+        """The server and its skills, which are not read yet, or are being read by another process."""
         skills = Skills(
             page_size=self.page_size,
             ttl=self.ttl,
@@ -52,6 +54,8 @@ class Settings:
                 skills.include(load_skills(path))
             else:
                 skills.add(path, prefix=self.prefix)
+        if ahead is not None:
+            skills.publisher.begin_with(ahead)
         return make_server(self.name, skills), skills
 
 
@@ -60,10 +64,11 @@ def run_http(
     listening: Sequence[socket.socket],
     on_ready: Callable[[Skills], None],
     *,
+    ahead: HeadStart | None = None,
     wrap: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> None:
     """Serve over HTTP on sockets that listen already, until a signal comes."""
-    server, skills = settings.make()
+    server, skills = settings.make(ahead)
     app = http_app(
         server,
         skills,
@@ -74,7 +79,7 @@ def run_http(
     HttpServer(wrap(app), server).run(sockets=list(listening))
 
 
-def run_stdio(settings: Settings, on_ready: Callable[[Skills], None]) -> None:
+def run_stdio(settings: Settings, on_ready: Callable[[Skills], None], *, ahead: HeadStart | None = None) -> None:
     """Serve over standard input and output, until the client leaves."""
-    server, skills = settings.make()
+    server, skills = settings.make(ahead)
     anyio.run(serve_stdio, server, skills, lambda: on_ready(skills))

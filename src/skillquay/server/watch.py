@@ -29,6 +29,7 @@ _QUIET: Final = 0.15  # seconds without a change after which a skill counts as w
 _PATIENCE: Final = 2.0  # seconds after which one that never rests is looked at all the same
 _GLANCE: Final = 0.5  # seconds between looks at the roots themselves, which may be swapped or gone
 _STEP: Final = 25  # milliseconds between looks for events
+_CALM: Final = 1.0  # seconds for the first requests, before everything is looked at again
 _VERIFIED_AT_ONCE: Final = 8
 
 
@@ -46,7 +47,9 @@ class Watcher(threading.Thread):
         self._notify: RustNotify | None = None
         self._lost: set[str] = set()  # roots that were deleted while they were watched
         self._told: set[Remark] = set()
+        self._is_saved = False
         self._is_verifying = True
+        self._calm = time.monotonic() + _CALM
         self._glanced = time.monotonic()
 
     def stop(self) -> None:
@@ -56,8 +59,7 @@ class Watcher(threading.Thread):
             self.join()
 
     def run(self) -> None:
-        """Verify what came from the index, and watch."""
-        self._live.save()
+        """Watch, and verify what came from the index."""
         self._told = set(self._live.remarks)  # an operator is told of these at the start
         if self._watches:
             self._begin()
@@ -69,10 +71,14 @@ class Watcher(threading.Thread):
                 self._stop_event.wait(_GLANCE)
 
     def _step(self) -> None:
-        if self._is_verifying:
+        is_calm = time.monotonic() >= self._calm
+        if is_calm and not self._is_saved:
+            self._is_saved = True
+            self._live.save()
+        if is_calm and self._is_verifying:
             self._is_verifying, change = self._live.verify_some(_VERIFIED_AT_ONCE)
             self._tell(change)
-        self._wait(0.005 if self._is_verifying else _QUIET / 2 if self._pending else _GLANCE)
+        self._wait(0.005 if is_calm and self._is_verifying else _QUIET / 2 if self._pending else _GLANCE)
         self._settle()
         if self._watches and time.monotonic() - self._glanced >= _GLANCE:
             self._glanced = time.monotonic()
@@ -84,7 +90,7 @@ class Watcher(threading.Thread):
         """Watch every root that is there. What changed between its reading and now is found by another look."""
         self._roots = {source.path: _identity(source.path) for source in self._live.sources}
         there = [source.root for source in self._live.sources if os.path.isdir(source.root)]
-        self._pending |= dict.fromkeys(there, (0.0, 0.0))
+        self._pending |= dict.fromkeys(there, (self._calm, self._calm))
         self._lost.clear()
         try:
             self._notify = RustNotify(there, False, False, 300, True, True) if there else None

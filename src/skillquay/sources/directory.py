@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import time
-from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -24,7 +23,7 @@ from skillquay.core.hidden import shorten
 from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.errors import UriError
 from skillquay.sources.reading import RECENT, NotPublishedError, read_file, size_of, unreadable
-from skillquay.sources.stamps import Stamp, file_mark
+from skillquay.sources.stamps import Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +59,7 @@ class _OpenSkill:
     file_count: int = 0
     size: int = 0
     files: list[FileRecord] = field(default_factory=list)
-    directories: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
     stamp: Stamp = field(default_factory=Stamp)
     findings: list[Finding] = field(default_factory=list)
 
@@ -68,8 +67,6 @@ class _OpenSkill:
         if isinstance(self.skill_md, NotPublishedError):
             return SkippedPath(location=self.location, finding=self.skill_md.finding(SKILL_MD), root=self.root)
         self.files.sort(key=_uri)
-        for directory in self.directories:
-            self.stamp.add(directory[self.below :], "")
         return SkillFolder(
             root=self.root,
             location=self.location,
@@ -78,15 +75,9 @@ class _OpenSkill:
             file_count=self.file_count,
             size=self.size,
             findings=tuple(sorted(self.findings, key=_file)),
-            empty=tuple(sorted(path[self.below : -1] for path in self.directories if not self._holds_files(path))),
+            empty=tuple(sorted(self.empty)),
             stamp=None if self.findings else self.stamp.digest(),
         )
-
-    def _holds_files(self, directory: str) -> bool:
-        """True when a file lies below; files are sorted by now, and those of one directory lie together."""
-        start = self.root.child(directory[self.below : -1]) + "/"
-        place = bisect_left(self.files, start, key=_uri)
-        return place < len(self.files) and self.files[place].uri.startswith(start)
 
 
 @dataclass(slots=True)
@@ -216,11 +207,13 @@ def _read(here: _Directory, listing: _Listing, tree: Reading, begun: int) -> tup
     if isinstance(listing, NotPublishedError):
         return below, [("", listing)]
     directories, files = listing
+    holds_files = False
     if skill_md := files.pop(SKILL_MD, None):
         if tree.known and not here.skills and tree.known(here.location, [*directories, skill_md, *files.values()]):
             return below, problems
         try:
-            skill = _open(here, tree.name)
+            skill = _open(here, tree)
+            holds_files = True
             try:  # it is read before the skill can be past its limits
                 skill.skill_md = _add(skill_md, here, tree, begun) or b""
             except NotPublishedError as problem:
@@ -233,7 +226,7 @@ def _read(here: _Directory, listing: _Listing, tree: Reading, begun: int) -> tup
     if here.skills:
         for name, entry in files.items():
             try:
-                _add(entry, here, tree, begun)
+                holds_files |= _add(entry, here, tree, begun) is not None
             except NotPublishedError as problem:
                 problems.append((name, problem))
     for entry in directories:
@@ -244,16 +237,21 @@ def _read(here: _Directory, listing: _Listing, tree: Reading, begun: int) -> tup
             problems.append((entry.name, problem))
     for skill in here.skills:
         skill.unread += len(below)
-        skill.directories += [directory.relative for directory in below]
+        if not below and not holds_files:
+            skill.empty.append(here.relative[skill.below : -1])
+    if here.skills:
+        outermost = here.skills[0]
+        for directory in below:
+            outermost.stamp.add_directory(directory.relative[outermost.below :])
     return below, problems
 
 
-def _open(here: _Directory, root_name: str | None) -> _OpenSkill:
+def _open(here: _Directory, tree: Reading) -> _OpenSkill:
     """Begin the skill whose `SKILL.md` is in this directory."""
-    uri = _child(here.uri, root_name) if here.relative == "" and root_name is not None else _known(here.uri)
+    uri = _child(here.uri, tree.name) if here.relative == "" and tree.name is not None else _known(here.uri)
     skill = _OpenSkill(root=uri, location=here.location, below=len(here.relative), unread=1)
-    if here.skills:
-        skill.stamp.spoil()  # the enclosing skill's stamp covers it
+    if here.skills or tree.known is None:
+        skill.stamp.spoil()  # the enclosing skill's stamp covers it, or nobody asks for one
     here.uri = uri
     here.skills = (*here.skills, skill)
     return skill
@@ -291,7 +289,7 @@ def _add(entry: os.DirEntry[str], here: _Directory, tree: Reading, begun: int) -
         data, status = read_file(location, begun)
         size = status.st_size
         if begun - status.st_ctime_ns > RECENT:
-            skills[0].stamp.add(here.relative[skills[0].below :] + name, file_mark(status))
+            skills[0].stamp.add_file(here.relative[skills[0].below :] + name, status)
         else:
             skills[0].stamp.spoil()
     if data is not None:

@@ -16,8 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillquay.core.catalog import Listed
-from skillquay.core.digests import Digest
-from skillquay.core.uris import SkillUri
+from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.errors import SkillquayError
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ __all__ = ["Index", "Unit"]
 
 _log = logging.getLogger(__name__)
 
-_FORMAT: Final = 2
+_BEGINNING: Final = b'{"uri":"'  # of every entry we write
+_FORMAT: Final = 3
 _PATIENCE: Final = 2.0  # seconds to wait for another process that writes
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS units (
@@ -144,32 +144,20 @@ def _remove(path: str) -> None:
 
 
 def _write_skills(skills: tuple[Listed, ...]) -> bytes:
-    parts = [json.dumps([[str(listed.uri), listed.empty, len(listed.text)] for listed in skills]).encode()]
-    return b"\n".join([*parts, *(listed.text for listed in skills)])
+    """One skill a line, and after a tab the directories in it without files. JSON has neither of the two unescaped."""
+    return b"\n".join(
+        listed.text + b"\t" + json.dumps(listed.empty).encode() if listed.empty else listed.text for listed in skills
+    )
 
 
 def _read_skills(data: bytes) -> tuple[Listed, ...]:
-    head, _, rest = data.partition(b"\n")
-    skills: list[Listed] = []
-    for uri, empty, size in json.loads(head):
-        listed = Listed(SkillUri(uri), rest[:size], tuple(empty))
-        _check(listed)
-        skills.append(listed)
-        rest = rest[size + 1 :]
-    return tuple(skills)
+    """What was written, as far as a look tells. Whether it is true of the files is found out when they are read."""
+    return tuple(map(_read_skill, data.split(b"\n"))) if data else ()
 
 
-def _check(listed: Listed) -> None:
-    """Raise for what would make trouble later. Whether it is true of the files is found out when they are read."""
-    data = listed.to_json()
-    frontmatter, root = data["frontmatter"], listed.uri.root
-    if data["uri"] != listed.uri or not isinstance(frontmatter["name"] + frontmatter["description"], str):
-        raise ValueError("not an entry of this skill")
-    for file in data["resources"]:
-        Digest(file["digest"])
-        if not isinstance(file["size"], int) or not file["uri"].startswith(f"{root}/"):
-            raise ValueError("not a record of a file")
-        if "%" in file["uri"]:
-            SkillUri(file["uri"])
-    for path in listed.empty:
-        root.child(path)
+def _read_skill(line: bytes) -> Listed:
+    text, _, empty = line.partition(b"\t")
+    uri = text[len(_BEGINNING) : text.index(b'"', len(_BEGINNING))].decode()
+    if not text.startswith(_BEGINNING) or not uri.startswith("skill://") or not uri.endswith(f"/{SKILL_MD}"):
+        raise ValueError("not an entry of ours")
+    return Listed(str.__new__(SkillUri, uri), text, tuple(json.loads(empty)) if empty else ())

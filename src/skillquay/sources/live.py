@@ -11,7 +11,7 @@ import os
 import threading
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillquay.core.catalog import Catalog, Listed
 from skillquay.core.entries import Manifest
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from skillquay.core.entries import FileRecord
     from skillquay.core.uris import SkillUri
     from skillquay.sources.index import Unit
-    from skillquay.sources.tree import DirectorySource
+    from skillquay.sources.spool import SpoolState
+    from skillquay.sources.tree import DirectorySource, SourceState
 
-__all__ = ["Change", "LiveCatalog"]
+__all__ = ["Change", "LiveCatalog", "LiveState"]
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,15 @@ class Change:
 
     skills: frozenset[SkillUri]
     files: frozenset[SkillUri]
+
+
+class LiveState(NamedTuple):
+    """What a live catalog has read, in plain values."""
+
+    sources: list[SourceState]
+    remembered: list[frozenset[str]]
+    spool: SpoolState
+    is_spooling: bool
 
 
 class LiveCatalog:
@@ -66,6 +76,25 @@ class LiveCatalog:
                 known = index.load() if index else {}
                 source.read(known, self._bytes)
                 self._remembered.append(frozenset(known))
+            self._rebuild()
+
+    def prepare(self) -> bool:
+        """Make it possible for a copy of this process to read in its stead. False when it is not."""
+        return self._bytes.spool.open()
+
+    def state(self) -> LiveState:
+        """What `load` has read, for the process that asked for it."""
+        sources = [source.state() for source in self.sources]
+        return LiveState(sources, self._remembered, self._bytes.spool.state(), self._bytes.is_spooling)
+
+    def restore(self, state: LiveState) -> None:
+        """Take what a copy of this process has read, instead of reading it."""
+        with self._lock, collector_paused():
+            for source, read in zip(self.sources, state.sources, strict=True):
+                source.restore(read)
+            self._remembered = state.remembered
+            self._bytes.spool.restore(state.spool)
+            self._bytes.is_spooling = state.is_spooling
             self._rebuild()
 
     def save(self) -> None:
@@ -181,15 +210,15 @@ class _Bytes:
     def __init__(self, sources: Sequence[DirectorySource]) -> None:
         self.spool = Spool()
         self._sources = sources
-        self._is_spooling = True
+        self.is_spooling = True
 
     def keep(self, digest: Digest, data: bytes) -> None:
-        if not self._is_spooling:
+        if not self.is_spooling:
             return
         try:
             self.spool.keep(digest, data)
         except OSError as error:
-            self._is_spooling = False
+            self.is_spooling = False
             _log.warning(
                 "The temporary directory cannot be written (%s). Files are read from their directories instead, and a "
                 "skill that breaks cannot be served in its last good version. Free some space, or set TMPDIR.",

@@ -10,7 +10,7 @@ import contextlib
 import os
 import tempfile
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillquay.core.entries import LIMITS
 
@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 
     from skillquay.core.digests import Digest
 
-__all__ = ["Spool"]
+__all__ = ["Spool", "SpoolState"]
 
 _BUFFER: Final = 1 << 20
 _SIZE_BITS: Final = LIMITS.size.bit_length()
 _SIZE_MASK: Final = (1 << _SIZE_BITS) - 1
 _SLACK: Final = 64 * 1024 * 1024  # bytes nobody needs that are not worth a copy
+
+
+class SpoolState(NamedTuple):
+    """How much was written, what still waits, and where everything is."""
+
+    written: int
+    waiting: bytes
+    places: dict[bytes, int]
 
 
 class _Store:
@@ -64,6 +72,14 @@ class _Store:
                     return bytes(self._waiting[start - self._written : start - self._written + size])
         return os.pread(self._fd, size, start)
 
+    def state(self) -> SpoolState:
+        return SpoolState(self._written, bytes(self._waiting), self.places)
+
+    def restore(self, state: SpoolState) -> None:
+        self._written, waiting, self.places = state
+        self._waiting = bytearray(waiting)
+        self.end = self._written + len(waiting)
+
     def _write(self) -> None:
         """Write what waits. When the disk is full it goes on waiting, and can still be read."""
         waiting = bytes(self._waiting)
@@ -75,12 +91,21 @@ class _Store:
 
 
 class Spool:
-    """Contents by digest. One thread at a time adds to it, any thread may read."""
+    """Contents by digest. One thread at a time adds to it, any thread may read.
+
+    A process that was forked after `open` may fill it: `state` is what it then has to send, and `restore` takes it.
+    """
 
     def __init__(self) -> None:
         self._store: _Store | None = None  # made when it is needed: there may be no room for it
         self._worth_shrinking = _SLACK
         self._lock = threading.Lock()
+
+    def open(self) -> bool:
+        """Make the file now. False when there is no room for it."""
+        with self._lock, contextlib.suppress(OSError):
+            self._store = self._store or _Store()
+        return self._store is not None
 
     def keep(self, digest: Digest, data: bytes) -> None:
         """Keep these bytes, of which this is the digest. An `OSError` says that no more should be added."""
@@ -99,6 +124,17 @@ class Spool:
     def has(self, digest: Digest) -> bool:
         """True when these bytes are kept."""
         return self._store is not None and _key(digest) in self._store.places
+
+    def state(self) -> SpoolState:
+        """What another process with the same file needs to read all that is kept here."""
+        assert self._store is not None, "open() comes first"
+        return self._store.state()
+
+    def restore(self, state: SpoolState) -> None:
+        """Go on where another process stopped."""
+        assert self._store is not None, "open() comes first"
+        with self._lock:
+            self._store.restore(state)
 
     @property
     def has_slack(self) -> bool:

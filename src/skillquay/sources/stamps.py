@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Stamp", "file_mark", "stamp_directory"]
+__all__ = ["Stamp", "stamp_directory"]
 
 
 class Stamp:
@@ -22,12 +22,17 @@ class Stamp:
     __slots__ = ("_marks",)
 
     def __init__(self) -> None:
-        self._marks: list[tuple[str, str]] | None = []
+        self._marks: list[str] | None = []
 
-    def add(self, path: str, mark: str) -> None:
-        """One more file or directory, by its path below the skill's directory."""
+    def add_file(self, path: str, status: os.stat_result) -> None:
+        """One more file, by its path below the skill's directory."""
         if self._marks is not None:
-            self._marks.append((path, mark))
+            self._marks.append(_mark(path, status))
+
+    def add_directory(self, path: str) -> None:
+        """One more directory; its path ends in a slash."""
+        if self._marks is not None:
+            self._marks.append(path)
 
     def spoil(self) -> None:
         """There is something here that a later look could not tell."""
@@ -35,33 +40,38 @@ class Stamp:
 
     def digest(self) -> str | None:
         """The stamp; None where there can be none."""
-        if self._marks is None:
-            return None
-        text = "\0".join(f"{path}\0{mark}" for path, mark in sorted(self._marks))
-        return sha256(os.fsencode(text)).hexdigest()
-
-
-def file_mark(status: os.stat_result) -> str:
-    """What a look at a file shows of its content."""
-    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+        return None if self._marks is None else _digest(self._marks)
 
 
 def stamp_directory(entries: Iterable[os.DirEntry[str]]) -> str | None:
     """The stamp of a skill's directory with these things in it, as it is now; None where there can be none."""
-    stamp = Stamp()
-    pending: list[tuple[str, os.DirEntry[str]]] = [("", entry) for entry in entries]
+    marks: list[str] = []
     try:
-        while pending:
-            relative, entry = pending.pop()
-            name = relative + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                with os.scandir(entry.path) as scan:
-                    pending.extend((name + "/", below) for below in scan)
-                stamp.add(name + "/", "")
-            elif entry.is_file(follow_symlinks=False):
-                stamp.add(name, file_mark(entry.stat(follow_symlinks=False)))
-            else:
-                return None
-        return stamp.digest()
-    except OSError:
+        return _digest(marks) if _look(entries, "", marks) else None
+    except (OSError, RecursionError):
         return None
+
+
+def _look(entries: Iterable[os.DirEntry[str]], above: str, marks: list[str]) -> bool:
+    """Gather the marks of all that is in a directory. False when there is something that cannot be told at a look."""
+    for entry in entries:
+        if entry.is_file(follow_symlinks=False):
+            marks.append(_mark(above + entry.name, entry.stat(follow_symlinks=False)))
+        elif entry.is_dir(follow_symlinks=False):
+            path = f"{above}{entry.name}/"
+            marks.append(path)
+            with os.scandir(entry.path) as scan:
+                if not _look(scan, path, marks):
+                    return False
+        else:
+            return False
+    return True
+
+
+def _mark(path: str, status: os.stat_result) -> str:
+    """What a look at a file shows of its content."""
+    return f"{path}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def _digest(marks: list[str]) -> str:
+    return sha256(os.fsencode("\0\0".join(sorted(marks)))).hexdigest()

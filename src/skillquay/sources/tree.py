@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skillquay.core.digests import Digest
     from skillquay.core.entries import FileRecord
 
-__all__ = ["Difference", "DirectorySource", "Remark", "Store"]
+__all__ = ["Difference", "DirectorySource", "Remark", "SourceState", "Store"]
 
 _SEEN_FROM_ABOVE: Final = IGNORED | {SKILL_MD}  # names that say something of the directory they are in
 _STILL_SERVED: Final = "Its last good version is still served."
@@ -56,6 +56,14 @@ class Difference(NamedTuple):
 
     removed: tuple[Listed, ...]
     added: tuple[Listed, ...]
+
+
+class SourceState(NamedTuple):
+    """What a source has read, in plain values."""
+
+    units: dict[str, tuple[str | None, list[tuple[str, bytes, tuple[str, ...]]]]]
+    claims: list[str]
+    remarks: dict[str, list[Remark]]
 
 
 class _Found(NamedTuple):
@@ -120,6 +128,23 @@ class DirectorySource:
         """Read the whole directory; a unit that is known, and whose stamp still fits, is taken as it is."""
         self._look_at([self.root], known, store)
         self.claims = {location: unit for location, unit in self.units.items() if known.get(location) is unit}
+
+    def state(self) -> SourceState:
+        """What was read, in plain values that another process can be sent."""
+        units = {
+            location: (unit.stamp, [(str(each.uri), each.text, each.empty) for each in unit.skills])
+            for location, unit in self.units.items()
+        }
+        return SourceState(units, list(self.claims), {place: list(remarks) for place, remarks in self._remarks.items()})
+
+    def restore(self, state: SourceState) -> None:
+        """Take what another process has read."""
+        self.units = {
+            location: Unit(tuple(Listed(str.__new__(SkillUri, uri), text, empty) for uri, text, empty in skills), stamp)
+            for location, (stamp, skills) in state.units.items()
+        }
+        self.claims = {location: self.units[location] for location in state.claims}
+        self._remarks = state.remarks
 
     def refresh(self, paths: Iterable[str], store: Store) -> Difference:
         """Read again what these changed paths belong to."""
