@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +15,7 @@ from skillquay.core.entries import Manifest
 from skillquay.sources.headstart import HeadStart
 from skillquay.sources.live import LiveCatalog
 from skillquay.sources.tree import DirectorySource
+from tests.sources.builders import clock_ahead
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,18 +71,35 @@ def test_it_goes_on_as_if_it_had_been_read_here(tree: Path, tmp_path: Path) -> N
 
 
 def test_what_the_index_claims_is_still_to_be_verified(tree: Path, tmp_path: Path) -> None:
-    for path in tree.rglob("*"):
-        os.utime(path, (1, 1))
-    first = live_of(tree, tmp_path / "index")
-    first.load()
-    first.save()
-    again = HeadStart(live_of(tree, tmp_path / "index")).finish()
-    assert again.sources[0].claims == {
-        location: unit for location, unit in again.sources[0].units.items() if unit.stamp is not None
-    }
-    while again.verify_some(5)[0]:
-        pass
-    check_same(again, tree)
+    with clock_ahead():
+        first = live_of(tree, tmp_path / "index")
+        first.load()
+        first.save()
+        again = HeadStart(live_of(tree, tmp_path / "index")).finish()
+        assert again.sources[0].claims.keys() == {str(tree / name) for name in ("one", "two")}
+        assert all(again.sources[0].units[location] is unit for location, unit in again.sources[0].claims.items())
+        while again.verify_some(5)[0]:
+            pass
+        check_same(again, tree)
+
+
+def test_what_an_index_holds_about_another_release_makes_room_all_the_same(tree: Path, tmp_path: Path) -> None:
+    link, index = tmp_path / "current", tmp_path / "index"
+    for release in ("1", "2"):
+        shutil.copytree(tree, tmp_path / release)
+    link.symlink_to("1")
+    with clock_ahead():
+        first = live_of(link, index)
+        first.load()
+        first.save()
+        link.unlink()
+        link.symlink_to("2")
+        again = HeadStart(live_of(link, index)).finish()
+        again.save()
+    (file,) = index.glob("*.sqlite")
+    with closing(sqlite3.connect(file)) as connection:
+        locations = [os.fsdecode(place) for (place,) in connection.execute("SELECT location FROM units")]
+    assert sorted(locations) == [str(tmp_path / "2" / name) for name in ("one", "two")]
 
 
 def test_a_process_that_dies_costs_only_time(tree: Path) -> None:

@@ -141,6 +141,8 @@ def forge(path: str, skills: bytes) -> None:
         b'{"uri":"file:///etc/passwd"}',
         b'{"uri":"skill://acme/one/a"}',
         b'{"uri":"skill://\xff/SKILL.md"}',
+        b'{"uri":"skill://%ff/SKILL.md"}',
+        b'{"uri":"skill://a/%2E%2E/SKILL.md"}',
         ONE.skills[0].text + b"\tno JSON",
         ONE.skills[0].text + b"\n",
     ],

@@ -59,7 +59,7 @@ class Index:
     def __init__(self, path: str, *, key: str) -> None:
         self._path = path
         self._key = f"{_FORMAT} {key}"
-        self._unusable: list[object] = []  # locations of rows that are in the way
+        self.unusable: list[object] = []  # locations of rows that are in the way, until something is saved
 
     def load(self) -> dict[str, Unit]:
         """All that is remembered."""
@@ -87,10 +87,10 @@ class Index:
 
     def _write(self, units: Mapping[str, Unit], forget: Iterable[bytes]) -> None:
         with _connected(self._path) as connection:
-            unneeded = [*self._unusable, *forget]
+            unneeded = [*self.unusable, *forget]
             connection.executemany("DELETE FROM units WHERE location = ?", ((each,) for each in unneeded))
             connection.executemany("INSERT OR REPLACE INTO units VALUES (?, ?, ?, ?)", self._rows(units))
-        self._unusable = []
+        self.unusable = []
 
     def _rows(self, units: Mapping[str, Unit]) -> Iterator[tuple[bytes, str, str, bytes]]:
         for each, unit in units.items():
@@ -105,7 +105,7 @@ class Index:
                 if check_sum == self._sum(location, stamp, skills):
                     units[os.fsdecode(location)] = Unit(_read_skills(skills), stamp)
                     continue
-            self._unusable.append(location)  # a damaged row, or another directory's, is no row
+            self.unusable.append(location)  # a damaged row, or another directory's, is no row
         return units
 
     def _sum(self, location: bytes, stamp: str, skills: bytes) -> str:
@@ -160,4 +160,6 @@ def _read_skill(line: bytes) -> Listed:
     uri = text[len(_BEGINNING) : text.index(b'"', len(_BEGINNING))].decode()
     if not text.startswith(_BEGINNING) or not uri.startswith("skill://") or not uri.endswith(f"/{SKILL_MD}"):
         raise ValueError("not an entry of ours")
+    if "%" in uri:
+        SkillUri(uri)
     return Listed(str.__new__(SkillUri, uri), text, tuple(json.loads(empty)) if empty else ())

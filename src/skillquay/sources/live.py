@@ -51,6 +51,7 @@ class LiveState(NamedTuple):
 
     sources: list[SourceState]
     remembered: list[frozenset[str]]
+    unusable: list[list[object]]
     spool: SpoolState
     is_spooling: bool
 
@@ -85,7 +86,8 @@ class LiveCatalog:
     def state(self) -> LiveState:
         """What `load` has read, for the process that asked for it."""
         sources = [source.state() for source in self.sources]
-        return LiveState(sources, self._remembered, self._bytes.spool.state(), self._bytes.is_spooling)
+        unusable = [index.unusable if index else [] for index in self._indexes]
+        return LiveState(sources, self._remembered, unusable, self._bytes.spool.state(), self._bytes.is_spooling)
 
     def restore(self, state: LiveState) -> None:
         """Take what a copy of this process has read, instead of reading it."""
@@ -93,6 +95,9 @@ class LiveCatalog:
             for source, read in zip(self.sources, state.sources, strict=True):
                 source.restore(read)
             self._remembered = state.remembered
+            for index, unusable in zip(self._indexes, state.unusable, strict=True):
+                if index:
+                    index.unusable = unusable
             self._bytes.spool.restore(state.spool)
             self._bytes.is_spooling = state.is_spooling
             self._rebuild()
