@@ -414,7 +414,7 @@ def test_sixteen_mebibytes_without_a_closing_line_are_refused_at_once(line: byte
     data = b"---\n" + line * (16 * MEBIBYTE // len(line)) + end
     started = time.monotonic()
     refusal(data)
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 30  # seconds on a busy machine; anything quadratic takes many minutes
 
 
 def test_sixteen_mebibytes_of_spaces_after_the_hyphens_are_passed_over_once() -> None:
@@ -422,7 +422,7 @@ def test_sixteen_mebibytes_of_spaces_after_the_hyphens_are_passed_over_once() ->
     spaces = b" " * (8 * MEBIBYTE)
     refusal(b"---" + spaces + b"x\n---\n")
     refusal(b"---\n---" + spaces + b"x\n")
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 30  # seconds on a busy machine; anything quadratic takes many minutes
 
 
 # --- Comparison with an entry ---

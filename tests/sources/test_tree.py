@@ -773,6 +773,7 @@ def test_a_file_is_read_from_the_directory_only_as_it_was_published(tree: Path) 
     assert served.source.read_file(a) is None
     elsewhere = FileRecord(SkillUri("skill://other/one/a.md"), a.digest, a.size)
     assert served.source.read_file(elsewhere) is None
+    assert Served(tree, "acme").source.read_file(elsewhere) is None
 
 
 @pytest.mark.parametrize("uri", ["skill://other/x", "skill://acme", "github://acme/outer/x.md", "skill://acme/oute/x"])
