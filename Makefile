@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := tests/peers
 
-.PHONY: serve test check gates bench lock peers fix rules clean
+.PHONY: serve test check gates bench soak lock peers fix rules clean
 
 serve: .venv/installed  ## Serve the skills in examples/skills on this machine
 	@$(BIN)/skillquay serve examples/skills
@@ -33,6 +33,9 @@ rules: .venv/installed  ## Write docs/rules.md from the tests
 
 bench: .venv/installed .peers/installed  ## Measure, in ratios
 	$(BIN)/python -m bench
+
+soak: .venv/installed  ## Five minutes of files that change under load: does every read fit its entry?
+	$(BIN)/python -m bench.soak
 
 peers: .peers/installed  ## Install the other readers of skills that the tests ask
 
