@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -14,6 +15,8 @@ import pytest
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from skillquay import SkillUri
+from skillquay.sources import directory as directory_module
+from skillquay.sources.reading import FileRead, read_file, unreadable
 from tests.server.asking import MODERN, OLDER, asking, low_level, rewrite, until, until_equal, write_skill
 
 if TYPE_CHECKING:
@@ -459,6 +462,46 @@ async def test_a_file_that_changed_before_it_was_ever_read_is_served_as_it_is_no
         assert {record["size"] for record in entry["resources"] if record["uri"].endswith("a.md")} == {3}
         assert (await asker.refusal("resources/read", {"uri": f"{gone}/a.md"})).code == -32602
         assert await asker.text(f"{same}/SKILL.md") == (root / waiting[-1] / "SKILL.md").read_text()
+
+
+@pytest.mark.rule("I10", "B3")
+@pytest.mark.parametrize("place", ["refunds", ".hidden", "elsewhere"])
+async def test_a_name_that_is_no_text_does_not_end_the_watching(root: Path, publish: Publish, place: str) -> None:
+    """The library that watches cannot name such a file, and gives up at the first."""
+    skills = publish(root, watch=True)
+    async with asking(low_level(skills), MODERN) as asker:
+        await watching(skills)
+        directory = os.fsencode(root / place)
+        os.makedirs(directory, exist_ok=True)
+        name = os.path.join(directory, b"caf\xe9")
+        os.mknod(name)
+        os.unlink(name)
+        for text in ("two", "three"):
+            (root / "refunds" / "a.md").write_text(text)
+            await reads(asker, FILE, text)
+
+
+async def test_what_could_not_be_read_for_a_moment_is_tried_again(
+    root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillquay.server.watch._RETRY", 0.3)
+    skills = publish(root, watch=True)
+    async with asking(low_level(skills), MODERN) as asker:
+        await watching(skills)
+        is_ill = True
+
+        def failing(location: str, begun: int) -> FileRead:
+            if is_ill and location.endswith("a.md"):
+                raise unreadable(OSError(errno.EMFILE, "Too many open files"))
+            return read_file(location, begun)
+
+        monkeypatch.setattr(directory_module, "read_file", failing)
+        (root / "refunds" / "a.md").write_text("two")
+        live = skills.publisher.live
+        await until(lambda: any(each.finding.kind == "unreadable" for each in live.remarks), "it cannot be read")
+        assert await asker.text(FILE) == "one"
+        is_ill = False
+        await reads(asker, FILE, "two")
 
 
 async def test_where_changes_cannot_be_watched_the_operator_is_told_and_skills_are_served(

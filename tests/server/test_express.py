@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2 as httpx
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +90,13 @@ async def both(root: Path, **options: Any) -> AsyncIterator[Both]:
         await skills.load()
         yield Both(StreamableHTTPASGIApp(manager), skills, server)
     skills.close()
+
+
+@pytest.fixture(params=["the library's JSON", "orjson"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are read by either of the two."""
+    loads = json.loads if request.param == "the library's JSON" else orjson.loads
+    monkeypatch.setattr("skillquay.server.express._read_json", loads)
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +211,23 @@ def test_no_message_however_odd_is_answered_differently(
             inside = {"uri": "skill://team/a/SKILL.md", "_meta": META, **params}
             message = {"jsonrpc": "2.0", "id": 7, "method": "skills/get", "params": inside, **changes}
             await server.send(json.dumps(message).encode() + noise, HEADERS | {"mcp-method": "skills/get"})
+
+    anyio.run(main)
+
+
+@pytest.mark.rule("B3")
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(
+    "number", ['"\\ud800"', '"é"', "-1", "1e3", "1.5", "null", "true", "123456789012345678901234567890"]
+)
+@pytest.mark.parametrize("token", ["7", '"t"', "{}", "null", "[]", "1.5"])
+def test_odd_ids_and_progress_tokens_are_answered_as_the_sdk_answers_them(root: Path, number: str, token: str) -> None:
+    async def main() -> None:
+        async with both(root) as server:
+            meta = json.dumps(META)[:-1] + f', "progressToken": {token}}}'
+            params = f'{{"uri": "skill://team/a/SKILL.md", "_meta": {meta}}}'
+            message = f'{{"jsonrpc": "2.0", "id": {number}, "method": "skills/get", "params": {params}}}'
+            await server.send(message.encode(), HEADERS | {"mcp-method": "skills/get"})
 
     anyio.run(main)
 

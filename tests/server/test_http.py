@@ -178,7 +178,18 @@ def test_health_and_readiness_can_be_asked(served: Running, guarded: Running) ->
 
 @pytest.mark.rule("B3")
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil", "2130706433"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "localhost.evil",
+        "2130706433",
+        "127.0.0.1:80@evil.example",
+        "[::1]evil.example",
+        "skills.example:80:evil.example",
+        "localhost.",
+    ],
 )
 def test_a_name_that_is_not_ours_is_misdirected(served: Running, host: str) -> None:
     answer = served.post(message("skills/list"), host=host)
@@ -476,3 +487,9 @@ def test_a_session_that_was_never_opened_is_not_remembered(root: Path, publish: 
             served.post(request, **older)
         assert served.post(message("skills/list")).status_code == 200
         assert len(skills.sessions) == 0
+
+
+def test_no_redirect_names_a_host_that_was_only_asked_for(served: Running) -> None:
+    answer = httpx.get(f"{served.url}/", headers={"host": "evil.example"}, follow_redirects=False)
+    assert answer.status_code == 404
+    assert "evil.example" not in str(answer.headers)

@@ -76,6 +76,44 @@ def test_a_session_is_answered_by_its_worker_whichever_worker_accepts_the_connec
         anyio.run(main, serving.base)
 
 
+def test_a_client_may_open_its_stream_again_and_a_stream_that_was_left_is_closed_at_every_worker(skills: Path) -> None:
+    async def main(base: str) -> None:
+        async with client_of(base) as client:
+            sessions: list[str] = []
+            with anyio.fail_after(30):
+                while {session.partition(".")[0] for session in sessions} != {"0", "1"}:
+                    sessions.append(await open_session(client))
+            for session in (sessions[0], sessions[-1]):
+                headers = {"accept": "text/event-stream", "mcp-session-id": session, "mcp-protocol-version": OLD}
+                for _ in range(8):  # by either worker
+                    with anyio.fail_after(20):
+                        while True:
+                            async with client.stream("GET", "/mcp", headers=headers) as response:
+                                if response.status_code == 200:
+                                    break
+                                assert response.status_code == 409  # the one before is being closed
+                            await anyio.sleep(0.05)
+
+    with serve(skills, "--workers", "2") as serving:
+        anyio.run(main, serving.base)
+        assert "Traceback" not in serving.said
+
+
+def test_nobody_without_a_token_reaches_another_worker(skills: Path, tmp_path: Path) -> None:
+    async def main(base: str) -> None:
+        async with client_of(base) as client:
+            for path in ("/mcp", "/mcp%00", "/mcp%0d%0aX", "/mcp%3Fx", "/mcp/"):
+                for owner in "01":
+                    response = await client.post(path, content=b"{}", headers={"mcp-session-id": f"{owner}.x"})
+                    assert response.status_code == (401 if path == "/mcp" else 404), path
+
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-token-that-is-long-enough\n")
+    with serve(skills, "--workers", "2", "--token-file", tokens) as serving:
+        anyio.run(main, serving.base)
+        assert "Traceback" not in serving.said
+
+
 @pytest.mark.rule("I10")
 def test_every_session_of_every_worker_is_told_of_a_change(skills: Path) -> None:
     async def main(url: Any) -> None:

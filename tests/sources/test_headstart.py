@@ -129,3 +129,12 @@ def test_one_that_is_abandoned_leaves_no_process_behind(tree: Path) -> None:
     ahead.abandon()
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, 0)
+
+
+def test_children_may_be_ignored_by_whoever_started_us(tree: Path) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        check_same(HeadStart(live_of(tree)).finish(), tree)
+        HeadStart(live_of(tree)).abandon()
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skillquay.cli.messages import fail, path_problem, plural
 from skillquay.core.catalog import name_findings
@@ -67,9 +67,10 @@ def run(
             return fail(f"--prefix cannot be used: {error.message}")
     _log_to_stderr()
     ahead = None
+    index_directory = _index_directory()
     if workers == 1 and not any(map(is_python, paths)):
         sources = [DirectorySource(path, prefix=segments, strict=strict) for path in paths]
-        ahead = HeadStart(LiveCatalog(sources, index_directory=_index_directory()))
+        ahead = HeadStart(LiveCatalog(sources, index_directory=index_directory))
     try:
         with collector_paused():  # the SDK makes very many objects that stay
             from skillquay.server.run import Settings, run_stdio
@@ -84,7 +85,7 @@ def run(
             strict=strict,
             tokens=_tokens(token_file),
             allowed_hosts=tuple(allowed_hosts),
-            index_directory=_index_directory(),
+            index_directory=index_directory,
         )
         if not stdio:
             return _serve_http(settings, http, workers=workers, insecure=insecure, ahead=ahead)
@@ -206,10 +207,13 @@ def _report(skills: Skills, settings: Settings, client: dict[str, object]) -> No
 class _Visible(logging.Formatter):
     """Log lines that no text from outside can break or forge."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below it where there is one."""
-        message, _, trace = super().format(record).partition("\nTraceback ")
-        return visible(message) + (f"\nTraceback {trace}" if trace else "")
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """One line."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        """A traceback, each line of it set off."""
+        return "\n".join(f"  {visible(line)}" for line in super().formatException(ei).splitlines())
 
 
 def _log_to_stderr() -> None:
@@ -222,4 +226,8 @@ def _log_to_stderr() -> None:
 def _index_directory() -> str | None:
     from platformdirs import user_cache_dir
 
-    return os.path.join(user_cache_dir("skillquay"), "served")
+    try:
+        return os.path.join(user_cache_dir("skillquay"), "served")
+    except RuntimeError:  # a user without a home
+        logging.getLogger(__name__).warning("There is no cache directory; set XDG_CACHE_HOME for faster starts.")
+        return None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HostGuard", "TokenFileError", "Tokens", "is_loopback", "parse_tokens"]
 
+_HOST: Final = re.compile(r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f:.]+)\])(?::[0-9]{1,5})?")
 _SHORTEST_TOKEN: Final = 16
 _VISIBLE_ASCII: Final = re.compile("[!-~]+")
 
@@ -75,21 +76,25 @@ class HostGuard:
         """Pass on what may come in."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            host, origin = headers.get("host", ""), headers.get("origin")
+            hosts, origins = headers.getlist("host"), headers.getlist("origin")
+            host = hosts[0] if len(hosts) == 1 else ""
             if not self._is_allowed(host):
                 hint = "If this name is meant to lead here, start the server with --allow-host and the name."
                 await PlainTextResponse(f"This Host is not served. {hint}\n", 421)(scope, receive, send)
                 return
-            if origin is not None and origin.partition("://")[2].lower() != host.lower():
+            if any(origin.partition("://")[2].lower() != host.lower() for origin in origins):
                 await PlainTextResponse("This Origin is not served.\n", 403)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
     def _is_allowed(self, host: str) -> bool:
-        host = host.lower()
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        match = _HOST.fullmatch(host.lower())
+        if match is None:
+            return False
+        if (name := match["name"]) in self._allowed:
+            return True
         try:
-            ipaddress.ip_address(name)
+            ipaddress.ip_address(name or match["address"])
         except ValueError:
-            return name in self._allowed
+            return False
         return True

@@ -53,12 +53,17 @@ def http_app(
     tokens: Tokens | None = None,
     allowed_hosts: Sequence[str] = (),
     on_ready: Callable[[], None] = lambda: None,
+    wrap: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> Starlette:
-    """The application: `/mcp`, and `/healthz` and `/readyz` for whoever runs it."""
+    """The application: `/mcp`, and `/healthz` and `/readyz` for whoever runs it.
+
+    `wrap` puts something around the endpoint, behind the checks of who may ask.
+    """
     manager = StreamableHTTPSessionManager(app=server, json_response=True)
     endpoint: ASGIApp = StreamableHTTPASGIApp(manager)
     if skills.publisher.is_for_everybody and not _is_traced():
         endpoint = Express(endpoint, skills.publisher, server)
+    endpoint = wrap(endpoint)
     if tokens is not None:
         endpoint = RequireAuthMiddleware(endpoint, [], None)
         endpoint = AuthContextMiddleware(endpoint)
@@ -83,7 +88,9 @@ def http_app(
         return PlainTextResponse("ready\n" if is_ready else "loading\n", 200 if is_ready else 503)
 
     routes = [Route("/mcp", endpoint), Route("/healthz", healthy), Route("/readyz", ready)]
-    return Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.router.redirect_slashes = False  # a redirect would name any Host it was asked for
+    return app
 
 
 def _is_traced() -> bool:

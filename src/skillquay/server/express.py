@@ -95,8 +95,11 @@ class Express:
         number, params = decoded["id"], decoded["params"]
         if type(number) not in {int, str} or not isinstance(params, dict) or not _is_acceptable(scope, decoded):
             return None
-        result = self._result(decoded["method"], params)
-        return None if result is None else b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_json(number), result)
+        if type(params["_meta"].get("progressToken", 0)) not in {int, str}:
+            return None
+        if (result := self._result(decoded["method"], params)) is None:
+            return None
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(number).encode(), result)
 
     def _result(self, method: object, params: Mapping[str, Any]) -> bytes | None:
         catalog = self._publisher.live.catalog if self._publisher.is_ready else None

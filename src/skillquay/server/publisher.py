@@ -49,6 +49,7 @@ Visible: TypeAlias = "Callable[[ServerRequestContext[Any, Any]], Where | Awaitab
 
 _RESOURCE_NOT_FOUND = -32002  # what revisions before 2026-07-28 answer for an unknown resource
 _MOST_REFUSALS = 20
+_FUNCTIONS_AT_ONCE = 16
 _FAILED = "The server could not answer. Its log says why."
 _INLINE = 1 << 16  # bytes that are read without leaving the event loop: they come from memory
 
@@ -80,6 +81,7 @@ class Publisher:
         self._index_directory = index_directory
         self._generated: dict[tuple[str, ...], SkillUri] = {}
         self._live: LiveCatalog | None = None
+        self._function_threads = anyio.CapacityLimiter(_FUNCTIONS_AT_ONCE)
         self._ahead: HeadStart | None = None
         self._watcher: Watcher | None = None
         self._announcer: Announcer | None = None
@@ -237,7 +239,7 @@ class Publisher:
         """Call a function for the first time: it names a directory, or makes the skill itself."""
         self._generated[root.key] = root
         try:
-            made = await _called(self._functions[root])
+            made = await _called(self._functions[root], self._function_threads)
             if isinstance(made, os.PathLike):
                 del self._generated[root.key]
                 return DirectorySource(os.fsdecode(made), prefix=root.segments, is_part=True)
@@ -258,7 +260,7 @@ class Publisher:
 
     async def _make(self, root: SkillUri) -> Generation:
         """Call a function again. When its entry changed, that is published before the content is given out."""
-        generation = check_generated(root, await _called(self._functions[root]))
+        generation = check_generated(root, await _called(self._functions[root], self._function_threads))
         listed = generation.listed
         if self.live.catalog.skill(listed.uri) != listed:
             self._tell(await anyio.to_thread.run_sync(self.live.generate, listed))  # a long look may be under way
@@ -352,10 +354,10 @@ def _both(one: Visible | None, other: Visible) -> Visible:
     return visible
 
 
-async def _called(function: SkillFunction) -> Made:
-    """Run a function without blocking the event loop."""
+async def _called(function: SkillFunction, limiter: anyio.CapacityLimiter) -> Made:
+    """Run a function without blocking the event loop, nor the threads that read files."""
     if inspect.iscoroutinefunction(function):
         made: Made = await function()
         return made
-    result = await anyio.to_thread.run_sync(function)
+    result = await anyio.to_thread.run_sync(function, limiter=limiter)
     return await result if isinstance(result, Awaitable) else result

@@ -75,8 +75,9 @@ def run_http(
         tokens=Tokens(settings.tokens) if settings.tokens else None,
         allowed_hosts=settings.allowed_hosts,
         on_ready=lambda: on_ready(skills),
+        wrap=wrap,
     )
-    HttpServer(wrap(app), server).run(sockets=list(listening))
+    HttpServer(app, server).run(sockets=list(listening))
 
 
 def run_stdio(settings: Settings, on_ready: Callable[[Skills], None], *, ahead: HeadStart | None = None) -> None:

@@ -29,6 +29,9 @@ _QUIET: Final = 0.15  # seconds without a change after which a skill counts as w
 _PATIENCE: Final = 2.0  # seconds after which one that never rests is looked at all the same
 _GLANCE: Final = 0.5  # seconds between looks at the roots themselves, which may be swapped or gone
 _STEP: Final = 25  # milliseconds between looks for events
+_LONGEST_PAUSE: Final = 60.0
+_RETRY: Final = 10.0  # seconds until what could not be read is tried again
+_PASSING: Final = frozenset({"changing", "unreadable"})
 _CALM: Final = 1.0  # seconds for the first requests, before everything is looked at again
 _VERIFIED_AT_ONCE: Final = 8
 
@@ -45,6 +48,8 @@ class Watcher(threading.Thread):
         self._pending: dict[str, tuple[float, float]] = {}  # when each path changed first and last
         self._roots: dict[str, tuple[int, int] | None] = {}
         self._notify: RustNotify | None = None
+        self._is_broken = False  # the operating system's notices ended, or never began
+        self._begin_at, self._pause = 0.0, _GLANCE
         self._lost: set[str] = set()  # roots that were deleted while they were watched
         self._told: set[Remark] = set()
         self._is_saved = False
@@ -78,12 +83,16 @@ class Watcher(threading.Thread):
         if is_calm and self._is_verifying:
             self._is_verifying, change = self._live.verify_some(_VERIFIED_AT_ONCE)
             self._tell(change)
-        self._wait(0.005 if is_calm and self._is_verifying else _QUIET / 2 if self._pending else _GLANCE)
+        now = time.monotonic()
+        is_settling = any(last <= now for _, last in self._pending.values())
+        self._wait(0.005 if is_calm and self._is_verifying else _QUIET / 2 if is_settling else _GLANCE)
         self._settle()
         if self._watches and time.monotonic() - self._glanced >= _GLANCE:
             self._glanced = time.monotonic()
             if self._look_at_roots():
                 self._tell(self._live.relocate())
+                self._begin()
+            elif self._is_broken and self._glanced >= self._begin_at:
                 self._begin()
 
     def _begin(self) -> None:
@@ -92,18 +101,30 @@ class Watcher(threading.Thread):
         there = [source.root for source in self._live.sources if os.path.isdir(source.root)]
         self._pending |= dict.fromkeys(there, (self._calm, self._calm))
         self._lost.clear()
+        self._is_broken = False
         try:
             self._notify = RustNotify(there, False, False, 300, True, True) if there else None
         except (OSError, RuntimeError) as error:  # the second is its own, for what it cannot explain
-            self._notify = None
-            _log.warning("Changes cannot be watched, skills stay as they are until a restart: %s", error)
+            self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        """Go on without notices, and begin again after a while, with a look at everything; each time a longer while."""
+        self._notify, self._is_broken = None, True
+        self._begin_at = time.monotonic() + self._pause
+        _log.warning("Changes cannot be watched, they are looked for again in %g s: %s", self._pause, error)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _wait(self, seconds: float) -> None:
         if self._notify is None:
             self._stop_event.wait(seconds)
             return
-        changes = self._notify.watch(_STEP, _STEP, max(1, round(seconds * 1000)), self._stop_event)
+        try:
+            changes = self._notify.watch(_STEP, _STEP, max(1, round(seconds * 1000)), self._stop_event)
+        except (OSError, RuntimeError) as error:  # such as a name that is no text
+            self._break(error)
+            return
         if isinstance(changes, set):
+            self._pause = _GLANCE
             now = time.monotonic()
             for kind, path in changes:
                 if kind == Change.deleted and any(source.root == path for source in self._live.sources):
@@ -123,6 +144,14 @@ class Watcher(threading.Thread):
                 for path in ready:
                     del self._pending[path]
             self._tell_operator()
+            self._try_again_later()
+
+    def _try_again_later(self) -> None:
+        """What could not be read may be readable in a moment, without any notice of that."""
+        later = time.monotonic() + _RETRY
+        for remark in self._live.remarks:
+            if remark.finding.kind in _PASSING:
+                self._pending.setdefault(remark.location, (later, later))
 
     def _look_at_roots(self) -> bool:
         """True when a root is another directory than before, or there again. One that is gone is told once."""

@@ -18,13 +18,15 @@ import time
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import httpx2 as httpx
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
 
 from skillquay.server.app import GRACE
 from skillquay.server.run import run_http
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import Callable, Iterable
     from multiprocessing.context import SpawnProcess
     from multiprocessing.synchronize import Event
 
@@ -38,7 +40,12 @@ __all__ = ["SessionRouter", "run_workers", "socket_path"]
 _log = logging.getLogger(__name__)
 
 _SESSION: Final = b"mcp-session-id"
-_PER_HOP: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer"})
+_PER_HOP: Final = frozenset(
+    {b"connection", b"content-length", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer"}
+)
+_LIMITS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+_TIMEOUT: Final = httpx.Timeout(10.0, read=None)  # a stream of notices may be silent for long
+_LONGEST_DIRECTORY: Final = 70  # bytes; the path of a socket has at most about a hundred
 _PAUSE: Final = 1.0  # seconds before a worker that died is started again
 
 
@@ -77,39 +84,54 @@ class SessionRouter:
         await self._app(scope, receive, mark)
 
     async def _pass_on(self, owner: int, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a sibling answer, which checks everything once more. A client that leaves ends that, too."""
+        if (body := await _body(receive)) is None:
+            await _answer(send, 413, b"Request body too large")
+            return
+        async with anyio.create_task_group() as group:
+
+            async def until_the_client_leaves() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                group.cancel_scope.cancel()
+
+            group.start_soon(until_the_client_leaves)
+            await self._relay(owner, scope, body, send)
+            group.cancel_scope.cancel()
+
+    async def _relay(self, owner: int, scope: Scope, body: bytes, send: Send) -> None:
         client = self._siblings.get(owner)
         if client is None:
-            transport = httpx.AsyncHTTPTransport(uds=socket_path(self._directory, owner))
-            client = self._siblings[owner] = httpx.AsyncClient(transport=transport, timeout=None)
-        request = client.build_request(
-            scope["method"],
-            f"http://sibling{scope['path']}",
-            headers=[(name, value) for name, value in scope["headers"] if name not in _PER_HOP],
-            content=_body(receive),
-        )
+            transport = httpx.AsyncHTTPTransport(uds=socket_path(self._directory, owner), limits=_LIMITS)
+            client = self._siblings[owner] = httpx.AsyncClient(transport=transport, timeout=_TIMEOUT)
+        headers = [(name, value) for name, value in scope["headers"] if name not in _PER_HOP]
+        request = client.build_request(scope["method"], "http://sibling/mcp", headers=headers, content=body)
         try:
             response = await client.send(request, stream=True)
-        except httpx.TransportError:
+        except httpx.HTTPError:
             await _answer(send, 404, b"Session not found")
             return
         try:
             kept = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in _PER_HOP]
             await send({"type": "http.response.start", "status": response.status_code, "headers": kept})
-            async for chunk in response.aiter_raw():
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            with contextlib.suppress(httpx.HTTPError):  # the sibling ended, and so does what it said
+                async for chunk in response.aiter_raw():
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            await response.aclose()
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
 
 
-async def _body(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
+async def _body(receive: Receive) -> bytes | None:
+    """The whole body of a request; None when it is larger than the SDK takes."""
+    body = bytearray()
+    while len(body) <= DEFAULT_MAX_REQUEST_BODY_SIZE:
         message = await receive()
-        if message["type"] != "http.request":
-            return
-        yield message.get("body", b"")
+        body += message.get("body", b"")
         if not message.get("more_body"):
-            return
+            return bytes(body)
+    return None
 
 
 async def _answer(send: Send, status: int, text: bytes) -> None:
@@ -138,7 +160,8 @@ def run_workers(
     stopping: list[int] = []
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda received, _: stopping.append(received))
-    with tempfile.TemporaryDirectory(prefix="skillquay-") as directory:
+    place = None if len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_DIRECTORY else "/tmp"  # noqa: S108
+    with tempfile.TemporaryDirectory(prefix="skillquay-", dir=place) as directory:
         is_ready = context.Event()
 
         def start(number: int) -> SpawnProcess:

@@ -28,11 +28,10 @@ class HeadStart:
         """The catalog, read. What the other process could not do is done here."""
         state = None
         if self._process is not None:
-            pid, pipe = self._process
+            (pid, pipe), self._process = self._process, None
             with os.fdopen(pipe, "rb") as stream, contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
                 state = pickle.load(stream)  # noqa: S301 - our own process wrote it
-            os.waitpid(pid, 0)
-            self._process = None
+            _wait_for(pid)
         if state is None:
             self._live.load()
         else:
@@ -42,11 +41,16 @@ class HeadStart:
     def abandon(self) -> None:
         """End the other process if it is not needed after all."""
         if self._process is not None:
-            pid, pipe = self._process
+            (pid, pipe), self._process = self._process, None
             os.close(pipe)
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self._process = None
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            _wait_for(pid)
+
+
+def _wait_for(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):  # whoever started us may have us ignore our children
+        os.waitpid(pid, 0)
 
 
 def _forked(live: LiveCatalog) -> tuple[int, int]:
