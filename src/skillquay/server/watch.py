@@ -32,7 +32,8 @@ _STEP: Final = 25  # milliseconds between looks for events
 _LONGEST_PAUSE: Final = 60.0
 _RETRY: Final = 10.0  # seconds until what could not be read is tried again
 _PASSING: Final = frozenset({"changing", "unreadable"})
-_CALM: Final = 1.0  # seconds for the first requests, before everything is looked at again
+_CALM: Final = 1.0  # seconds for the first requests, before many skills are watched and looked at again
+_FEW: Final = 1000  # skills that take no time
 _VERIFIED_AT_ONCE: Final = 8
 
 
@@ -52,9 +53,8 @@ class Watcher(threading.Thread):
         self._begin_at, self._pause = 0.0, _GLANCE
         self._lost: set[str] = set()  # roots that were deleted while they were watched
         self._told: set[Remark] = set()
-        self._is_saved = False
         self._is_verifying = True
-        self._calm = time.monotonic() + _CALM
+        self._calm = time.monotonic() + (_CALM if len(live.catalog) > _FEW else 0)
         self._glanced = time.monotonic()
 
     def stop(self) -> None:
@@ -66,8 +66,11 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         """Watch, and verify what came from the index."""
         self._told = set(self._live.remarks)  # an operator is told of these at the start
+        if self._stop_event.wait(max(0.0, self._calm - time.monotonic())):
+            return
         if self._watches:
             self._begin()
+        self._live.save()
         while not self._stop_event.is_set() and (self._is_verifying or self._watches):
             try:
                 self._step()
@@ -76,16 +79,12 @@ class Watcher(threading.Thread):
                 self._stop_event.wait(_GLANCE)
 
     def _step(self) -> None:
-        is_calm = time.monotonic() >= self._calm
-        if is_calm and not self._is_saved:
-            self._is_saved = True
-            self._live.save()
-        if is_calm and self._is_verifying:
+        if self._is_verifying:
             self._is_verifying, change = self._live.verify_some(_VERIFIED_AT_ONCE)
             self._tell(change)
         now = time.monotonic()
         is_settling = any(last <= now for _, last in self._pending.values())
-        self._wait(0.005 if is_calm and self._is_verifying else _QUIET / 2 if is_settling else _GLANCE)
+        self._wait(0.005 if self._is_verifying else _QUIET / 2 if is_settling else _GLANCE)
         self._settle()
         if self._watches and time.monotonic() - self._glanced >= _GLANCE:
             self._glanced = time.monotonic()
@@ -99,7 +98,7 @@ class Watcher(threading.Thread):
         """Watch every root that is there. What changed between its reading and now is found by another look."""
         self._roots = {source.path: _identity(source.path) for source in self._live.sources}
         there = [source.root for source in self._live.sources if os.path.isdir(source.root)]
-        self._pending |= dict.fromkeys(there, (self._calm, self._calm))
+        self._pending |= dict.fromkeys(there, (0.0, 0.0))
         self._lost.clear()
         self._is_broken = False
         try:
