@@ -41,7 +41,7 @@ peers: .peers/installed  ## Install the other readers of skills that the tests a
 
 lock: .venv/installed  ## Choose the newest versions the project allows, and pin them
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --upgrade \
-	  --extra fast --group dev pyproject.toml -o requirements.lock
+	  --extra all --group dev pyproject.toml -o requirements.lock
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv

@@ -7,11 +7,17 @@
     ├── GenerationError          the author of a function that makes a skill
     ├── ServerError              the server that published it
     │   ├── EntryError               a listing entry is not valid
-    │   └── VerificationError        content is not what the entry describes
-    │       ├── UnlistedFileError
-    │       ├── SizeMismatchError
-    │       ├── DigestMismatchError
-    │       └── FrontmatterMismatchError
+    │   ├── VerificationError        content is not what the entry describes
+    │   │   ├── UnlistedFileError
+    │   │   ├── SizeMismatchError
+    │   │   ├── DigestMismatchError
+    │   │   └── FrontmatterMismatchError
+    │   ├── UnavailableError         it cannot be reached, or does not answer as MCP asks
+    │   └── BudgetError              it sends more than the host takes
+    ├── RefusedError             the user: their answer, or their policy, stands against it
+    ├── UnknownSkillError        whoever named the skill
+    ├── ConfigurationError       whoever wrote the configuration
+    ├── StateError               the user: what the host keeps cannot be read or written
     ├── UriError                 whoever wrote the URI
     ├── CursorError              the client that sent the cursor
     └── LabelError               the person who named the server
@@ -24,6 +30,8 @@ from __future__ import annotations
 
 __all__ = [
     "AuthorError",
+    "BudgetError",
+    "ConfigurationError",
     "CursorError",
     "DigestMismatchError",
     "EntryError",
@@ -31,9 +39,13 @@ __all__ = [
     "FrontmatterMismatchError",
     "GenerationError",
     "LabelError",
+    "RefusedError",
     "ServerError",
     "SizeMismatchError",
     "SkillquayError",
+    "StateError",
+    "UnavailableError",
+    "UnknownSkillError",
     "UnlistedFileError",
     "UriError",
     "VerificationError",
@@ -105,6 +117,46 @@ class DigestMismatchError(VerificationError):
 
 class FrontmatterMismatchError(VerificationError):
     """The frontmatter in `SKILL.md` is not the one the entry showed to the user."""
+
+
+class UnavailableError(ServerError):
+    """The server cannot be reached, or does not answer as the protocol asks; `code` is that of a JSON-RPC error."""
+
+    def __init__(self, message: str, *, rule: str = "B2", code: int | None = None) -> None:
+        super().__init__(message, rule=rule)
+        self.code = code
+
+
+class BudgetError(ServerError):
+    """The server sends more than the host takes; the message names the limit."""
+
+    def __init__(self, message: str, *, rule: str = "B1") -> None:
+        super().__init__(message, rule=rule)
+
+
+class RefusedError(SkillquayError):
+    """The user's answer or policy stands against it, or nobody was there to answer."""
+
+
+class UnknownSkillError(SkillquayError):
+    """A name that means no skill, or several."""
+
+    def __init__(self, message: str, *, rule: str = "N2") -> None:
+        super().__init__(message, rule=rule)
+
+
+class ConfigurationError(SkillquayError):
+    """A configuration, or one server in it, cannot be used."""
+
+    def __init__(self, message: str, *, rule: str = "P4") -> None:
+        super().__init__(message, rule=rule)
+
+
+class StateError(SkillquayError):
+    """What the host keeps (approvals, the audit, the cache) cannot be read or written."""
+
+    def __init__(self, message: str, *, rule: str = "K4") -> None:
+        super().__init__(message, rule=rule)
 
 
 class UriError(SkillquayError):
