@@ -10,33 +10,64 @@ if TYPE_CHECKING:
     from skillquay.core.folders import Publication, SkillFolder, publish
     from skillquay.core.frontmatter import Frontmatter, differences, parse_frontmatter
     from skillquay.core.lint import lint
+    from skillquay.core.questions import About, Question, Reply
     from skillquay.core.uris import SkillUri
     from skillquay.core.verification import VerifiedFile, VerifiedSkill, verify_file, verify_skill
     from skillquay.errors import SkillquayError
+    from skillquay.host.approver import Approver, CallbackApprover, NobodyToAsk, PolicyApprover
+    from skillquay.host.budgets import Budgets
+    from skillquay.host.client import SkillsClient
+    from skillquay.host.host import SkillHost
+    from skillquay.host.terminal import TerminalApprover
+    from skillquay.host.tools import (
+        Tool,
+        ToolResult,
+        answer_anthropic,
+        answer_openai,
+        anthropic_tools,
+        openai_tools,
+    )
     from skillquay.server.extension import Skills
     from skillquay.sources.directory import SkippedPath, publish_tree, read_tree
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "About",
+    "Approver",
+    "Budgets",
+    "CallbackApprover",
     "Digest",
     "FileRecord",
     "Finding",
     "Frontmatter",
     "Level",
     "Manifest",
+    "NobodyToAsk",
+    "PolicyApprover",
     "Publication",
+    "Question",
+    "Reply",
     "SkillEntry",
     "SkillFolder",
+    "SkillHost",
     "SkillUri",
     "SkillquayError",
     "Skills",
+    "SkillsClient",
     "SkippedPath",
+    "TerminalApprover",
+    "Tool",
+    "ToolResult",
     "VerifiedFile",
     "VerifiedSkill",
     "__version__",
+    "answer_anthropic",
+    "answer_openai",
+    "anthropic_tools",
     "differences",
     "lint",
+    "openai_tools",
     "parse_entries",
     "parse_entry",
     "parse_frontmatter",
@@ -56,7 +87,21 @@ _HOMES = {
     "core.lint": ("lint",),
     "core.uris": ("SkillUri",),
     "core.verification": ("VerifiedFile", "VerifiedSkill", "verify_file", "verify_skill"),
+    "core.questions": ("About", "Question", "Reply"),
     "errors": ("SkillquayError",),
+    "host.approver": ("Approver", "CallbackApprover", "NobodyToAsk", "PolicyApprover"),
+    "host.budgets": ("Budgets",),
+    "host.client": ("SkillsClient",),
+    "host.host": ("SkillHost",),
+    "host.terminal": ("TerminalApprover",),
+    "host.tools": (
+        "Tool",
+        "ToolResult",
+        "answer_anthropic",
+        "answer_openai",
+        "anthropic_tools",
+        "openai_tools",
+    ),
     "server.extension": ("Skills",),
     "sources.directory": ("SkippedPath", "publish_tree", "read_tree"),
 }

@@ -456,14 +456,23 @@ def test_the_good_entries_of_any_listing_are_accepted_in_their_order(
 def test_a_uri_that_was_listed_before_is_refused_in_every_spelling_and_the_first_stays() -> None:
     second = "skill://acme/ref%75nds/SKILL.md"
     accepted, refused = parse_entries(
-        [entry(), entry(), entry(record(uri=second), uri=second), entry(resources="dynamic")]
+        [entry(), entry(), entry(record(uri=second), uri=second)]
     )
     assert [each.to_json() for each in accepted] == [entry()]
     assert [(each.index, each.uri, each.field) for each in refused] == [
         (1, f"{ROOT}/SKILL.md", "uri"),
         (2, second, "uri"),
-        (3, f"{ROOT}/SKILL.md", "uri"),
     ]
+
+
+@pytest.mark.rule("E5")
+def test_entries_of_one_uri_that_contradict_each_other_are_all_refused_and_the_others_stay() -> None:
+    other = "skill://acme/billing/other/SKILL.md"
+    good = {**entry(record(uri=other), uri=other), "frontmatter": {"name": "other", "description": "Another."}}
+    accepted, refused = parse_entries([entry(), good, entry(resources="dynamic"), entry()])
+    assert [str(each.uri) for each in accepted] == [other]
+    assert [each.index for each in refused] == [0, 2, 3]
+    assert all("different content" in each.reason for each in refused)
 
 
 @pytest.mark.rule("E5")

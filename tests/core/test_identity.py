@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from skillquay.core.digests import Digest
 from skillquay.core.identity import MAX_LABEL, ServerLabel, SkillId
 from skillquay.core.uris import SkillUri
 from skillquay.errors import LabelError
@@ -19,6 +20,7 @@ Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 REFUNDS = SkillUri("skill://refunds/SKILL.md")
 EMAIL = SkillUri("skill://refunds/examples/email.md")
+HELLO, BYE = Digest.of(b"hello"), Digest.of(b"bye")
 
 TRICKY = [
     "a",
@@ -49,6 +51,7 @@ servers = st.builds(
     labels.filter(lambda label: label == label.strip() and len(label.encode()) <= MAX_LABEL),
     st.sampled_from(["workspace", "Workspace", "", "a@b", "é", "e\u0301", "\ud800", "x" * 5000]),
 )
+digests = st.sampled_from([HELLO, BYE, Digest.of(b"")])
 uris = st.sampled_from(
     [
         REFUNDS,
@@ -160,21 +163,25 @@ def test_an_identity_shows_what_its_uri_hides() -> None:
 @pytest.mark.rule("K2")
 @pytest.mark.rule("N1")
 @example(
-    (ServerLabel(label="a", scope="s"), REFUNDS, EMAIL), (ServerLabel(label="A", scope="s"), REFUNDS, EMAIL), "NFC"
+    (ServerLabel(label="a", scope="s"), REFUNDS, HELLO), (ServerLabel(label="A", scope="s"), REFUNDS, HELLO), "NFC"
 )
 @example(
-    (ServerLabel(label="é", scope="s"), REFUNDS, EMAIL),
-    (ServerLabel(label="e\u0301", scope="s"), REFUNDS, EMAIL),
+    (ServerLabel(label="é", scope="s"), REFUNDS, HELLO),
+    (ServerLabel(label="e\u0301", scope="s"), REFUNDS, HELLO),
     "NFD",
 )
 @example(
-    (ServerLabel(label="=", scope="s"), REFUNDS, EMAIL), (ServerLabel(label="=3d", scope="s"), REFUNDS, EMAIL), "NFC"
+    (ServerLabel(label="=", scope="s"), REFUNDS, HELLO), (ServerLabel(label="=3d", scope="s"), REFUNDS, HELLO), "NFC"
 )
-@given(st.tuples(servers, uris, uris), st.tuples(servers, uris, uris), st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
-def test_different_files_of_different_skills_of_different_servers_never_share_a_path(
-    one: tuple[ServerLabel, SkillUri, SkillUri], two: tuple[ServerLabel, SkillUri, SkillUri], form: Form
+@given(
+    st.tuples(servers, uris, digests),
+    st.tuples(servers, uris, digests),
+    st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]),
+)
+def test_different_content_of_different_skills_of_different_servers_never_shares_a_path(
+    one: tuple[ServerLabel, SkillUri, Digest], two: tuple[ServerLabel, SkillUri, Digest], form: Form
 ) -> None:
-    first, second = (SkillId(server=server, uri=uri).cache_path(file) for server, uri, file in (one, two))
+    first, second = (SkillId(server=server, uri=uri).cache_path(digest) for server, uri, digest in (one, two))
     assert (folded(first, form) == folded(second, form)) == (one == two)
 
 
@@ -185,11 +192,11 @@ def test_no_two_servers_share_a_directory(many: list[ServerLabel], form: Form) -
 
 
 @pytest.mark.rule("K2")
-@given(servers, uris, uris)
+@given(servers, uris, digests)
 def test_a_path_is_made_of_safe_segments_that_every_file_system_takes(
-    server: ServerLabel, uri: SkillUri, file: SkillUri
+    server: ServerLabel, uri: SkillUri, digest: Digest
 ) -> None:
-    path = SkillId(server=server, uri=uri).cache_path(file)
+    path = SkillId(server=server, uri=uri).cache_path(digest)
     for segment in path:
         assert re.fullmatch(r"[a-z0-9_=@-]+", segment)
         assert len(segment.encode()) <= 255
@@ -201,14 +208,15 @@ def test_a_path_is_made_of_safe_segments_that_every_file_system_takes(
 @example(ServerLabel(label="@" * 64, scope="s"), REFUNDS)
 @given(servers, uris)
 def test_the_whole_label_can_be_told_from_the_path(server: ServerLabel, uri: SkillUri) -> None:
-    path = SkillId(server=server, uri=uri).cache_path(uri)
+    path = SkillId(server=server, uri=uri).cache_path(HELLO)
     assert label_in(path) == server.label
     assert len(path[0]) <= 255
 
 
-def test_one_file_has_one_path() -> None:
+def test_one_content_of_a_skill_has_one_path_and_another_has_another() -> None:
     again = SkillId(server=ServerLabel(label="acme", scope="workspace"), uri=SkillUri(str(REFUNDS)))
-    assert SkillId(server=ACME, uri=REFUNDS).cache_path(EMAIL) == again.cache_path(SkillUri(str(EMAIL)))
+    assert SkillId(server=ACME, uri=REFUNDS).cache_path(HELLO) == again.cache_path(Digest(str(HELLO)))
+    assert again.cache_path(BYE) != again.cache_path(HELLO)
 
 
 @pytest.mark.rule("N1")

@@ -82,6 +82,10 @@ class Approval:
         """The set of files in short, for people and logs."""
         return fingerprint(self.pairs)
 
+    def change_to(self, entry: SkillEntry) -> ManifestChange:
+        """What moved between what the answer was about and this entry."""
+        return replace(compare(self.pairs, entry.resources), frontmatter_changed=self.shown != entry.shown)
+
     def covers(self, entry: SkillEntry) -> bool:
         """True when the files are those the answer was about, every one, and the frontmatter is the one shown."""
         files = entry.resources
@@ -119,12 +123,7 @@ class Approvals:
         if entry.uri.key != skill.key:
             raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="N1")
         ended = tuple(
-            Revocation(
-                approval=approval,
-                change=replace(
-                    compare(approval.pairs, entry.resources), frontmatter_changed=approval.shown != entry.shown
-                ),
-            )
+            Revocation(approval=approval, change=approval.change_to(entry))
             for approval in self._about(skill)
             if not approval.covers(entry)
         )

@@ -30,6 +30,7 @@ __all__ = [
     "decide_recovery",
     "granted_tools",
     "inert_fields",
+    "model_may_load",
     "writes_instructions",
 ]
 
@@ -119,7 +120,7 @@ def decide_recovery(skill: SkillId, held: SkillEntry, fresh: SkillEntry, policy:
 
     An entry that says the same again leaves nothing to try. Any other is asked about anew, whatever stood before.
     """
-    if _said(held) == _said(fresh):
+    if held.says == fresh.says:
         return Refuse(reason=f"{skill} is not what its server says it is, and its entry has not changed.", rule="V3")
     before = held.resources.pairs if isinstance(held.resources, Manifest) else ()
     change = replace(compare(before, fresh.resources), frontmatter_changed=held.shown != fresh.shown)
@@ -171,6 +172,17 @@ def inert_fields(frontmatter: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(key for key in frontmatter if key not in _DESCRIPTIVE)
 
 
+def model_may_load(frontmatter: Mapping[str, object]) -> bool:
+    """False for a skill that only people may load; a value of the field that is not plainly a no counts as yes (P2)."""
+    return str(frontmatter.get("disable-model-invocation", False)).strip().lower() in {
+        "false",
+        "no",
+        "off",
+        "0",
+        "none",
+    }
+
+
 def writes_instructions(path: str) -> bool:
     """True when writing to this path changes what an agent is told later; that passes the gate of X1 too (X4).
 
@@ -184,10 +196,3 @@ def writes_instructions(path: str) -> bool:
 
 def _about(approval: Approval, skill: SkillId, grant: Grant) -> bool:
     return approval.skill == skill and approval.grant is grant
-
-
-def _said(entry: SkillEntry) -> tuple[object, ...]:
-    """What an entry says of a skill, however it orders its files."""
-    files = entry.resources
-    listed = {(file.uri, file.digest, file.size) for file in files.files} if isinstance(files, Manifest) else files
-    return (entry.uri, entry.shown, listed)

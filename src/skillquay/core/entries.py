@@ -145,6 +145,13 @@ class SkillEntry:
         text = json.dumps(dict(self.frontmatter), sort_keys=True, separators=(",", ":"))
         return sha256(text.encode()).hexdigest()
 
+    @property
+    def says(self) -> tuple[object, ...]:
+        """All that an entry says of a skill, however it orders its files; equal exactly when it says the same."""
+        files = self.resources.files if isinstance(self.resources, Manifest) else ()
+        listed = frozenset((file.uri.key, file.digest, file.size) for file in files)
+        return (self.uri.key, self.shown, listed)
+
     def to_text(self) -> str:
         """The entry as it travels, written out. No character of a URI or a digest needs an escape in JSON."""
         if not isinstance(self.resources, Manifest) or any(file.extra for file in self.resources.files):
@@ -180,23 +187,42 @@ class Refused:
 
 
 def parse_entries(raw: Sequence[object], *, limits: Limits = LIMITS) -> tuple[list[SkillEntry], list[Refused]]:
-    """Accept or refuse each entry of a listing alone: one bad entry never loses the others (E5)."""
-    accepted: list[SkillEntry] = []
+    """Accept or refuse each entry of a listing alone: one bad entry never loses the others (E5).
+
+    A skill that is listed twice counts once. Where its entries contradict each other, none of them is believed.
+    """
+    accepted: dict[tuple[str, ...], tuple[int, SkillEntry]] = {}
+    contradicted: set[tuple[str, ...]] = set()
     refused: list[Refused] = []
-    seen: set[tuple[str, ...]] = set()
     for index, item in enumerate(raw):
         try:
             entry = parse_entry(item, limits=limits)
-            if entry.uri.key in seen:
+            key = entry.uri.key
+            if key in contradicted:
+                raise _contradiction()
+            if key in accepted:
+                first, other = accepted[key]
+                if entry.says != other.says:
+                    del accepted[key]
+                    contradicted.add(key)
+                    refused.append(_refused(first, raw[first], _contradiction()))
+                    raise _contradiction()
                 raise EntryError("this URI was listed before in the same listing.", field="uri", rule="E5")
         except EntryError as error:
-            uri = item.get("uri") if isinstance(item, Mapping) else None
-            shown = shorten(uri) if isinstance(uri, str) else "(no uri)"
-            refused.append(Refused(index=index, uri=shown, reason=error.message, rule=error.rule, field=error.field))
+            refused.append(_refused(index, item, error))
         else:
-            seen.add(entry.uri.key)
-            accepted.append(entry)
-    return accepted, refused
+            accepted[key] = (index, entry)
+    return [entry for _, entry in accepted.values()], sorted(refused, key=lambda each: each.index)
+
+
+def _contradiction() -> EntryError:
+    return EntryError("this URI is listed more than once, with different content.", field="uri", rule="E5")
+
+
+def _refused(index: int, item: object, error: EntryError) -> Refused:
+    uri = item.get("uri") if isinstance(item, Mapping) else None
+    shown = shorten(uri) if isinstance(uri, str) else "(no uri)"
+    return Refused(index=index, uri=shown, reason=error.message, rule=error.rule, field=error.field)
 
 
 def parse_entry(raw: object, *, limits: Limits = LIMITS) -> SkillEntry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from skillquay.core.hidden import shorten, visible
 from skillquay.errors import LabelError
 
 if TYPE_CHECKING:
+    from skillquay.core.digests import Digest
     from skillquay.core.uris import SkillUri
 
 __all__ = ["MAX_LABEL", "ServerLabel", "SkillId"]
@@ -45,9 +47,7 @@ class ServerLabel:
         Bytes other than a-z, 0-9, `_` and `-` are written as `=hh`, so that names which a file system would fold
         together stay apart. The limit on labels keeps it well below the 255 bytes a file name may have.
         """
-        scope = sha256(self.scope.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        readable = "".join(chr(byte) if byte in _SAFE_IN_FILE_NAMES else f"={byte:02x}" for byte in self.label.encode())
-        return f"{readable}@{scope}"
+        return _directory(self.label, self.scope)
 
     def told_from(self, *others: ServerLabel) -> str:
         """The label, with its scope where another server has one that looks the same."""
@@ -72,9 +72,9 @@ class SkillId:
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.uri.key)
 
-    def cache_path(self, file: SkillUri) -> tuple[str, ...]:
-        """Path segments for one file of this skill: the server can be told from the first, nothing collides (K2)."""
-        return (self.server.directory, _hashed(self.uri), _hashed(file))
+    def cache_path(self, digest: Digest) -> tuple[str, str, str]:
+        """Path segments for content of this skill: the server can be told from the first, nothing collides (K2)."""
+        return (self.server.directory, _hashed(self.uri), digest.removeprefix("sha256:"))
 
     def __str__(self) -> str:
         return f"{self.server}: {visible(self.uri)}"
@@ -84,5 +84,13 @@ def _looks(label: str) -> str:
     return unicodedata.normalize("NFKC", label).casefold()
 
 
-def _hashed(uri: SkillUri) -> str:
-    return sha256(str(uri).encode()).hexdigest()
+@lru_cache(maxsize=256)  # a host asks for the same few again and again
+def _directory(label: str, scope: str) -> str:
+    hashed = sha256(scope.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    readable = "".join(chr(byte) if byte in _SAFE_IN_FILE_NAMES else f"={byte:02x}" for byte in label.encode())
+    return f"{readable}@{hashed}"
+
+
+@lru_cache(maxsize=1024)
+def _hashed(uri: str) -> str:
+    return sha256(uri.encode()).hexdigest()

@@ -1,12 +1,17 @@
-"""Bytes as `resources/read` carries them: text where that is exact, a blob everywhere else (U6, U7)."""
+"""Bytes as `resources/read` carries them: text where that is exact, a blob everywhere else (U6, U7, B1)."""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import mimetypes
+from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["DIRECTORY", "MARKDOWN", "contents", "media_type"]
+from skillquay.core.hidden import shorten
+from skillquay.errors import BudgetError, UnavailableError
+
+__all__ = ["DIRECTORY", "MARKDOWN", "contents", "media_type", "received_bytes"]
 
 DIRECTORY: Final = "inode/directory"
 MARKDOWN: Final = "text/markdown"
@@ -50,6 +55,36 @@ def contents(uri: str, data: bytes, mime_type: str | None) -> dict[str, Any]:
     else:
         item["text"] = text
     return item
+
+
+def received_bytes(answer: Mapping[str, object], uri: str, *, limit: int) -> bytes:
+    """The bytes of the one file that was asked for. More than `limit` of them are not decoded (B1)."""
+    shown = shorten(uri)
+    items = answer.get("contents")
+    if not isinstance(items, list) or len(items) != 1 or not isinstance(items[0], Mapping):
+        raise UnavailableError(f"The answer for {shown} does not hold exactly one file.", rule="R1")
+    text, blob = items[0].get("text"), items[0].get("blob")
+    if isinstance(text, str) and blob is None:
+        _check_limit(len(text), limit, shown)
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            raise UnavailableError(f"The text of {shown} is not Unicode.", rule="R1") from None
+    elif isinstance(blob, str) and text is None:
+        _check_limit(len(blob) // 4 * 3 - 2, limit, shown)
+        try:
+            data = binascii.a2b_base64(blob, strict_mode=True)
+        except (ValueError, binascii.Error):
+            raise UnavailableError(f"The content of {shown} is not base64.", rule="R1") from None
+    else:
+        raise UnavailableError(f"The answer for {shown} holds neither a text nor a blob.", rule="R1")
+    _check_limit(len(data), limit, shown)
+    return data
+
+
+def _check_limit(size: int, limit: int, shown: str) -> None:
+    if size > limit:
+        raise BudgetError(f"{shown} is larger than the {limit:,} bytes that are taken of it.")
 
 
 def _text(data: bytes) -> str | None:

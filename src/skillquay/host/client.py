@@ -1,0 +1,238 @@
+"""What a server publishes, asked for within bounds and taken in one entry at a time (C4, L, G, R, D, B1, P8)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from anyio import to_thread
+from mcp import Client
+
+from skillquay.core.entries import DYNAMIC, LIMITS, SkillEntry, parse_entries, parse_entry
+from skillquay.core.hidden import shorten
+from skillquay.core.uris import SkillUri
+from skillquay.core.verification import accept_dynamic, verify_skill
+from skillquay.errors import BudgetError, EntryError, UnavailableError, UriError
+from skillquay.host.asking import SdkRequester
+from skillquay.host.budgets import Budgets, answer_cap
+from skillquay.wire.contents import DIRECTORY, received_bytes
+
+if TYPE_CHECKING:
+    from skillquay.core.entries import Refused
+    from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
+
+__all__ = ["EXTENSION", "Child", "Listing", "Received", "Requester", "SkillsClient", "is_missing"]
+
+EXTENSION: Final = "io.modelcontextprotocol/skills"
+_LONGEST_TTL: Final = 24 * 60 * 60.0
+_MISSING: Final = frozenset({-32602, -32002})
+
+
+class Requester(Protocol):
+    """Whatever can ask a server."""
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The extensions it declares."""
+        ...
+
+    async def request(self, method: str, params: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
+        """One request; the result as it came."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """An entry, and until when (on the monotonic clock) it may be taken for current without asking again (L6)."""
+
+    entry: SkillEntry
+    expires: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Listing:
+    """What came of a listing so far: a listing that breaks off keeps the pages it had."""
+
+    received: tuple[Received, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    refused_uris: tuple[SkillUri, ...] = ()
+    remarks: tuple[str, ...] = ()
+    pages: list[tuple[list[object], float]] = field(default_factory=list)
+
+    @property
+    def entries(self) -> tuple[SkillEntry, ...]:
+        """The entries that were accepted."""
+        return tuple(each.entry for each in self.received)
+
+    def settle(self) -> None:
+        """Accept or refuse each entry of the pages that came (E5)."""
+        raw = [item for items, _ in self.pages for item in items]
+        expiries = [expires for items, expires in self.pages for _ in items]
+        accepted, refused = parse_entries(raw)
+        self.refused = tuple(refused)
+        known = {entry.uri.key for entry in accepted}
+        uris = (_uri_of(raw[each.index]) for each in refused)
+        self.refused_uris = tuple(uri for uri in uris if uri is not None and uri.key not in known)
+        places = {each.index for each in refused}
+        expires = (expires for index, expires in enumerate(expiries) if index not in places)
+        self.received = tuple(
+            Received(entry=entry, expires=until) for entry, until in zip(accepted, expires, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Child:
+    """What a live listing of a directory names. It may lie anywhere: who asked decides what is theirs (D4)."""
+
+    uri: SkillUri
+    is_directory: bool
+
+
+class SkillsClient:
+    """The extension's methods. Nothing is asked of a server that does not declare them (C4)."""
+
+    def __init__(self, requester: Requester | Client, *, budgets: Budgets | None = None) -> None:
+        self._asked: Requester = SdkRequester(requester) if isinstance(requester, Client) else requester
+        self._budgets = budgets or Budgets()
+        self._bytes = 0
+
+    @property
+    def declares_skills(self) -> bool:
+        """True when the server declares the extension, as an object (C1)."""
+        return isinstance(self._asked.capabilities.get(EXTENSION), Mapping)
+
+    @property
+    def reads_directories(self) -> bool:
+        """True when the server declares `directoryRead: true`."""
+        declared = self._asked.capabilities.get(EXTENSION)
+        return isinstance(declared, Mapping) and declared.get("directoryRead") is True
+
+    async def list_skills(self, into: Listing | None = None) -> Listing:
+        """All pages of `skills/list`, within bounds of pages, entries and bytes (L4). Nothing is fetched (R3).
+
+        Pages arrive in `into`: after a failure, `into.settle()` gives what came before it.
+        """
+        self._check_declared()
+        listing = into or Listing()
+        budgets = self._budgets
+        params: dict[str, Any] = {}
+        entries = size = 0
+        while True:
+            page = await self._asked.request("skills/list", params, cap=budgets.page_bytes)
+            expires = _expires(page)
+            items = page.get("skills")
+            if not isinstance(items, list):
+                raise UnavailableError('The answer to skills/list has no array "skills".', rule="L1")
+            room = budgets.entries - entries
+            entries, size = entries + len(items), size + _weight(items)
+            if size > budgets.listing_bytes:
+                listing.remarks += (f"It lists more than {budgets.listing_bytes:,} bytes; what came before is used.",)
+                break
+            listing.pages.append((items[:room], expires))
+            if len(items) > room:
+                listing.remarks += (f"It lists more than {budgets.entries:,} skills; the first ones are used.",)
+                break
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+            if not isinstance(cursor, str) or len(cursor) > budgets.page_bytes // 16:
+                listing.remarks += ("A cursor of its listing is not a usable string; what came before it is used.",)
+                break
+            if len(listing.pages) >= budgets.pages:
+                listing.remarks += (f"Its listing has more than {budgets.pages:,} pages; the first ones are used.",)
+                break
+            params = {"cursor": cursor}
+        await to_thread.run_sync(listing.settle)
+        return listing
+
+    async def get_skill(self, uri: str) -> Received:
+        """The entry of one skill, listed or not: only this makes a URI a skill (U4, L3, L7)."""
+        self._check_declared()
+        wanted = SkillUri(uri)
+        answer = await self._asked.request("skills/get", {"uri": str(wanted)}, cap=self._budgets.page_bytes)
+        entry = parse_entry(answer.get("skill"))
+        if entry.uri.key != wanted.key:
+            message = f"the server was asked for {shorten(wanted)} and answers about {shorten(entry.uri)}."
+            raise EntryError(message, field="uri", rule="G1")
+        return Received(entry=entry, expires=_expires(answer))
+
+    async def read_file(self, uri: SkillUri | str, *, size: int | None = None) -> bytes:
+        """The bytes at a URI, not verified yet. Where `size` says how many to expect, far more are not taken (B1)."""
+        cap = answer_cap(size)
+        answer = await self._asked.request("resources/read", {"uri": str(uri)}, cap=cap)
+        data = received_bytes(answer, uri, limit=LIMITS.size if size is None else cap)
+        self._bytes += len(data)
+        if self._bytes > self._budgets.server_bytes:
+            raise BudgetError(f"The server has sent more than {self._budgets.server_bytes:,} bytes of files.")
+        return data
+
+    async def read_skill_uri(self, uri: str) -> VerifiedSkill | UnverifiedSkill:
+        """A skill from its URI alone: its entry, then its `SKILL.md`, verified. This activates nothing (R2)."""
+        entry = (await self.get_skill(uri)).entry
+        if entry.resources == DYNAMIC:
+            return accept_dynamic(entry, await self.read_file(entry.uri))
+        record = entry.resources.find(entry.uri)
+        assert record is not None, "parse_entry saw to it"
+        return verify_skill(entry, await self.read_file(entry.uri, size=record.size))
+
+    async def read_directory(self, uri: str) -> tuple[Child, ...]:
+        """The direct children of a directory, as the server lists them now, within bounds (L4, D1)."""
+        if not self.reads_directories:
+            raise UnavailableError("The server does not declare directoryRead, so it is not asked.", rule="C4")
+        directory = SkillUri(uri)
+        budgets = self._budgets
+        found: list[Child] = []
+        params: dict[str, Any] = {"uri": str(directory)}
+        for _ in range(budgets.pages):
+            page = await self._asked.request("resources/directory/read", params, cap=budgets.page_bytes)
+            items = page.get("resources")
+            if not isinstance(items, list):
+                raise UnavailableError('The answer to resources/directory/read has no array "resources".', rule="D1")
+            found.extend(child for item in items if (child := _child(item)) is not None)
+            cursor = page.get("nextCursor")
+            if len(found) > budgets.entries:
+                break
+            if not isinstance(cursor, str):
+                return tuple(sorted(found))
+            params = {"uri": str(directory), "cursor": cursor}
+        raise BudgetError(f"The listing of {shorten(directory)} does not end within its bounds.", rule="L4")
+
+    def _check_declared(self) -> None:
+        if not self.declares_skills:
+            raise UnavailableError(f"The server does not declare {EXTENSION}; it is not asked for skills.", rule="C4")
+
+
+def is_missing(error: UnavailableError) -> bool:
+    """True when the server says that there is nothing at the URI, in the words of any revision (R1)."""
+    return error.code in _MISSING
+
+
+def _expires(answer: Mapping[str, Any]) -> float:
+    """When an answer ends, counted from now; one that names no time, or none that counts, ends at once (L6)."""
+    ttl = answer.get("ttlMs")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
+        return time.monotonic()
+    return time.monotonic() + min(ttl / 1000, _LONGEST_TTL)
+
+
+def _weight(items: list[object]) -> int:
+    """About how many bytes these items are."""
+    return sum(len(repr(item)) for item in items)
+
+
+def _uri_of(item: object) -> SkillUri | None:
+    try:
+        return SkillUri(item["uri"]) if isinstance(item, Mapping) else None
+    except (KeyError, UriError):
+        return None
+
+
+def _child(item: object) -> Child | None:
+    if not isinstance(item, Mapping) or not isinstance(item.get("uri"), str):
+        return None
+    try:
+        return Child(uri=SkillUri(item["uri"]), is_directory=item.get("mimeType") == DIRECTORY)
+    except UriError:
+        return None

@@ -1,0 +1,243 @@
+"""One server: connected when first needed, in a task of its own, and again after it was lost (B1, B2)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import anyio
+from mcp import Client, MCPError
+from mcp.client.subscriptions import ListenNotSupportedError, ResourcesListChanged, SubscriptionLost
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import MCPServer
+from mcp_types import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
+    Implementation,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+)
+from pydantic import ValidationError
+
+from skillquay import __version__
+from skillquay.core.hidden import shorten
+from skillquay.errors import SkillquayError, UnavailableError
+from skillquay.host.asking import ask
+from skillquay.host.configuration import HttpServer, StdioServer, expand
+from skillquay.host.failures import Ending, describe
+from skillquay.host.http import http_transport
+from skillquay.host.stdio import stdio_transport
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    import httpx2
+    from anyio.abc import TaskGroup
+    from mcp.client.session import IncomingMessage
+
+    from skillquay.core.identity import ServerLabel
+    from skillquay.host.budgets import Budgets
+
+__all__ = ["Connection", "Target"]
+
+Value = TypeVar("Value")
+Target: TypeAlias = StdioServer | HttpServer | Server[Any] | MCPServer
+_SMALLEST_CAP = 1024 * 1024  # whatever is asked for, an answer may always be this long
+_FAREWELL = 3.0  # seconds for servers to end when the host does
+
+
+class _Attempt:
+    """One try to be connected, until it is over."""
+
+    def __init__(self) -> None:
+        self.settled = anyio.Event()
+        self.closing = anyio.Event()
+        self.over = anyio.Event()
+        self.scope = anyio.CancelScope()
+        self.ending = Ending()
+        self.client: Client | None = None
+        self.error: str | None = None
+
+    def abandon(self) -> None:
+        """End it; what the transport does to end its server goes on in the background."""
+        self.closing.set()
+        self.scope.cancel()
+
+
+class Connection:
+    """What the host asks one server through. Every answer has a largest size, and every question a deadline."""
+
+    def __init__(
+        self,
+        server: ServerLabel,
+        target: Target,
+        *,
+        tasks: TaskGroup,
+        budgets: Budgets,
+        auth: httpx2.Auth | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.server = server
+        self.changed = False
+        self._target = target
+        self._tasks = tasks
+        self._budgets = budgets
+        self._auth = auth
+        self._environment = os.environ if environment is None else environment
+        self._attempt: _Attempt | None = None
+        self._connecting = anyio.Lock()
+        self._caps: list[int] = []
+        self._over: list[anyio.Event] = []
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The extensions the server declares, as it declares them; none before it is connected."""
+        client = self._attempt.client if self._attempt is not None else None
+        return {} if client is None else dict(client.server_capabilities.extensions or {})
+
+    @property
+    def is_connected(self) -> bool:
+        """True after a handshake, until the connection is known to be lost."""
+        attempt = self._attempt
+        return attempt is not None and attempt.client is not None and not attempt.closing.is_set()
+
+    async def connect(self) -> Client:
+        """The connected client. A server that was lost is tried once more; one that fails says why."""
+        async with self._connecting:
+            attempt = self._attempt
+            if attempt is None or attempt.closing.is_set() or attempt.client is None:
+                attempt = self._attempt = _Attempt()
+                self._over = [over for over in self._over if not over.is_set()] + [attempt.over]
+                self._tasks.start_soon(self._live, attempt)
+                try:
+                    await attempt.settled.wait()
+                except BaseException:
+                    attempt.abandon()
+                    raise
+            if attempt.client is None:
+                raise UnavailableError(f"{self._name} {attempt.error or 'cannot be reached'}.")
+            return attempt.client
+
+    async def request(self, method: str, params: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
+        """Ask, within the deadline of calls; an answer longer than `cap` is not taken."""
+        deadline = self._budgets.call
+        with anyio.move_on_after(deadline), self._expecting(cap):
+            client = await self.connect()
+            return await self._answered(lambda: ask(client.session, method, params))
+        raise UnavailableError(f"{self._name} did not answer {method} within {deadline:g} seconds.")
+
+    async def call(self, use: Callable[[Client], Awaitable[Value]]) -> Value:
+        """Use the SDK's client, within the deadline of calls."""
+        deadline = self._budgets.call
+        with anyio.move_on_after(deadline), self._expecting(_SMALLEST_CAP):
+            client = await self.connect()
+            return await self._answered(lambda: use(client))
+        raise UnavailableError(f"{self._name} did not answer within {deadline:g} seconds.")
+
+    def close(self) -> None:
+        """Let it go."""
+        if self._attempt is not None:
+            self._attempt.closing.set()
+
+    async def closed(self) -> None:
+        """Wait until nothing of it is left, for a while; then cut it off."""
+        self.close()
+        with anyio.move_on_after(_FAREWELL):
+            for over in self._over:
+                await over.wait()
+            return
+        if self._attempt is not None:
+            self._attempt.abandon()
+
+    @property
+    def _name(self) -> str:
+        return f'The server "{self.server}"'
+
+    async def _answered(self, question: Callable[[], Awaitable[Value]]) -> Value:
+        attempt = self._attempt
+        try:
+            return await question()
+        except MCPError as error:
+            if error.code in {CONNECTION_CLOSED, REQUEST_TIMEOUT} and attempt is not None:
+                attempt.closing.set()
+                raise UnavailableError(f"{self._name} {describe(error, attempt.ending)}.", code=error.code) from None
+            raise UnavailableError(
+                f'{self._name} answers with error {error.code}: "{shorten(error.message, 200)}".', code=error.code
+            ) from None
+        except ValidationError:
+            raise UnavailableError(f"{self._name} gives an answer that is not valid MCP.") from None
+        except (SkillquayError, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a transport may fail in any way; it is told in a sentence
+            ending = attempt.ending if attempt is not None else None
+            raise UnavailableError(f"{self._name} {describe(error, ending)}.") from None
+
+    @contextmanager
+    def _expecting(self, cap: int) -> Iterator[None]:
+        self._caps.append(cap)
+        try:
+            yield
+        finally:
+            self._caps.remove(cap)
+
+    def _cap(self) -> int:
+        return max(self._caps, default=_SMALLEST_CAP)
+
+    async def _live(self, attempt: _Attempt) -> None:
+        """Hold the connection until it is closed. What goes wrong is told to those who wait, and no further."""
+        try:
+            with attempt.scope:
+                await self._hold(attempt)
+        except Exception as error:  # noqa: BLE001 - one server's failure never reaches the others
+            attempt.error = _said(error, attempt.ending)
+        finally:
+            attempt.closing.set()
+            attempt.settled.set()
+            attempt.over.set()
+
+    async def _hold(self, attempt: _Attempt) -> None:
+        info = Implementation(name="skillquay", version=__version__)
+        async with (
+            Client(self._transport(attempt), mode="auto", client_info=info, message_handler=self._hear) as client,
+            anyio.create_task_group() as listening,
+        ):
+            attempt.client = client
+            attempt.settled.set()
+            listening.start_soon(self._listen, client)
+            await attempt.closing.wait()
+            listening.cancel_scope.cancel()
+
+    def _transport(self, attempt: _Attempt) -> AbstractAsyncContextManager[Any] | Server[Any] | MCPServer:
+        if isinstance(self._target, Server | MCPServer):
+            return self._target
+        target = expand(self._target, self._environment)
+        if isinstance(target, StdioServer):
+            return stdio_transport(target, cap=self._cap, ending=attempt.ending)
+        return http_transport(target, cap=self._cap, auth=self._auth, ending=attempt.ending)
+
+    async def _listen(self, client: Client) -> None:
+        """On 2026-07-28, notices of changes come on a stream that must be asked for. A server may not offer it."""
+        resources = client.server_capabilities.resources
+        if resources is None or not resources.list_changed:
+            return
+        try:
+            async with client.listen(resources_list_changed=True) as subscription:
+                async for event in subscription:
+                    self.changed = self.changed or isinstance(event, ResourcesListChanged)
+        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            return
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, ResourceListChangedNotification | ResourceUpdatedNotification):
+            self.changed = True
+
+
+def _said(error: Exception, ending: Ending) -> str:
+    """Why a connection could not be made, as the rest of a sentence that begins with the server."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, SkillquayError):
+        return f"cannot be used: {error.message.rstrip('.')}"
+    return describe(error, ending)

@@ -1,0 +1,240 @@
+"""Every question of permission: what was answered is in the store, the rest is asked of the approver (A, E6, O, X)."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from skillquay.core.approvals import Answer, Approval, Grant
+from skillquay.core.decisions import (
+    Ask,
+    Policy,
+    Proceed,
+    Refuse,
+    decide,
+    decide_execution,
+    decide_read,
+    decide_recovery,
+    granted_tools,
+)
+from skillquay.core.entries import DYNAMIC
+from skillquay.core.hidden import shorten
+from skillquay.core.identity import ServerLabel, SkillId
+from skillquay.core.questions import About, Question, Reply
+from skillquay.errors import RefusedError
+from skillquay.host.store import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from skillquay.core.approvals import Revocation
+    from skillquay.core.changes import ManifestChange
+    from skillquay.core.decisions import Decision
+    from skillquay.core.entries import SkillEntry
+    from skillquay.core.registry import Local
+    from skillquay.core.uris import SkillUri
+    from skillquay.host.approver import Approver, Inspect
+    from skillquay.host.store import Store
+
+__all__ = ["Consent", "key_of"]
+
+Value = TypeVar("Value")
+_GRANTS: Final = {About.LOAD: Grant.LOAD, About.EXECUTE: Grant.EXECUTE, About.TOOLS: Grant.TOOLS}
+
+
+def key_of(what: SkillId | ServerLabel | Local) -> str:
+    """The name under which something is remembered as disabled."""
+    if isinstance(what, SkillId):
+        return json.dumps(["skill", what.server.scope, what.server.label, *what.key])
+    if isinstance(what, ServerLabel):
+        return json.dumps(["server", what.scope, what.label])
+    return json.dumps(["local", what.directory])
+
+
+class Consent:
+    """Decides from what is kept, asks where that says nothing, and keeps each answer before anyone acts on it."""
+
+    def __init__(self, store: Store, approver: Approver, *, dynamic: bool) -> None:
+        self.store = store
+        self._approver = approver
+        self._dynamic = dynamic
+        self._asking = anyio.Lock()  # a person is asked one thing at a time
+        self._declined: set[tuple[SkillId, About]] = set()  # of generated skills nothing is kept (A3)
+
+    async def observe(
+        self, server: ServerLabel, entries: Iterable[SkillEntry], refused: Iterable[SkillUri] = ()
+    ) -> list[Revocation]:
+        """Entries were seen: answers about other content end now, for good (A2)."""
+        return await self._kept(partial(self.store.observe, server, tuple(entries), refused=tuple(refused), at=_now()))
+
+    async def may_load(self, skill: SkillId, entry: SkillEntry, inspect: Inspect) -> None:
+        """Raise `RefusedError` unless this very content may be loaded."""
+
+        async def decision() -> Decision:
+            approval = await self.approval(skill, Grant.LOAD)
+            return decide(skill, entry, approval, await self.policy(skill), change=await self.change(skill, entry))
+
+        await self._settled(About.LOAD, skill, entry, decision, inspect)
+
+    async def may_recover(self, skill: SkillId, held: SkillEntry, fresh: SkillEntry, inspect: Inspect) -> None:
+        """After content did not fit the held entry: may it go on with the fresh one? (V3)"""
+
+        async def decision() -> Decision:
+            policy = await self.policy(skill)
+            approval = await self.approval(skill, Grant.LOAD)
+            if approval is not None and held.says != fresh.says and approval.covers(fresh):
+                return decide(skill, fresh, approval, policy)  # answered for the fresh entry since
+            return decide_recovery(skill, held, fresh, policy)
+
+        await self._settled(About.LOAD, skill, fresh, decision, inspect)
+
+    async def may_execute(self, skill: SkillId, entry: SkillEntry, what: str, inspect: Inspect) -> None:
+        """Raise `RefusedError` unless code may run while this skill is acted on (X1)."""
+
+        async def decision() -> Decision:
+            return decide_execution([(skill, entry, await self.approval(skill, Grant.EXECUTE))])
+
+        await self._settled(About.EXECUTE, skill, entry, decision, inspect, detail=what)
+
+    async def may_grant_tools(self, skill: SkillId, entry: SkillEntry, inspect: Inspect) -> None:
+        """Raise `RefusedError` unless the tools the skill asks for are granted to it (X2)."""
+
+        async def decision() -> Decision:
+            approval = await self.approval(skill, Grant.TOOLS)
+            if granted_tools(skill, entry, approval):
+                return Proceed()
+            return Ask(question=f"Grant {skill} the tools it asks for?", can_be_kept=entry.resources != DYNAMIC)
+
+        await self._settled(About.TOOLS, skill, entry, decision, inspect)
+
+    async def may_read(
+        self, acting: Sequence[tuple[SkillId, SkillEntry]], server: ServerLabel, uri: str, inspect: Inspect
+    ) -> None:
+        """Raise `RefusedError` unless a resource may be read while these skills are acted on; asked each time (O2)."""
+        decision = decide_read((skill for skill, _ in acting), server)
+        if isinstance(decision, Ask):
+            skill, entry = next(each for each in acting if each[0].server != server)
+            text = f"{decision.question} It would read {shorten(uri, 200)}."
+            question = Question(
+                about=About.READ, text=text, skill=skill, entry=entry, can_be_kept=False, server=server, detail=uri
+            )
+            async with self._asking:
+                reply = await self._approver.ask(question, inspect)
+            await self.note("read", skill, f"{reply}: {server}: {uri}")
+            if reply not in {Reply.ONCE, Reply.KEEP}:
+                raise RefusedError(f'Reading from "{server}" while {skill} is in use was not allowed.', rule="O2")
+
+    async def answer_all(
+        self, skills: Sequence[tuple[SkillId, SkillEntry]], inspect: Callable[[Question], Inspect]
+    ) -> dict[SkillId, Reply]:
+        """Ask about a server's whole list at once. Skills that need no answer are not asked about."""
+        questions = []
+        async with self._asking:
+            for skill, entry in skills:
+                change = await self.change(skill, entry)
+                approval = await self.approval(skill, Grant.LOAD)
+                decision = decide(skill, entry, approval, await self.policy(skill), change=change)
+                if isinstance(decision, Ask) and decision.can_be_kept:
+                    questions.append(_question(About.LOAD, skill, entry, decision))
+            replies = await self._approver.ask_all(questions, inspect) if questions else []
+        for question, reply in zip(questions, replies, strict=True):
+            await self._take(question, reply)
+        return {question.skill: reply for question, reply in zip(questions, replies, strict=True)}
+
+    async def answer(self, about: About, skill: SkillId, entry: SkillEntry, answer: Answer) -> None:
+        """Keep what a person said of their own accord. Of a generated skill nothing can be kept (A3)."""
+        approval = Approval.of(skill, entry, grant=_GRANTS[about], answer=answer)
+        await self._kept(partial(self.store.record, approval, entry, at=_now()))
+
+    async def approval(self, skill: SkillId, grant: Grant) -> Approval | None:
+        """The standing answer."""
+        return await self._kept(partial(self.store.approval, skill, grant))
+
+    async def change(self, skill: SkillId, entry: SkillEntry) -> ManifestChange | None:
+        """What moved since the skill was last answered; None when it never was."""
+        last = await self._kept(partial(self.store.last_answered, skill, Grant.LOAD))
+        return None if last is None else last.approval.change_to(entry)
+
+    async def policy(self, skill: SkillId) -> Policy:
+        """What the user settled beforehand about this skill and its server."""
+        disabled = await self._kept(self.store.disabled)
+        return Policy(
+            dynamic=self._dynamic,
+            disabled_skills=frozenset({skill} if key_of(skill) in disabled else ()),
+            disabled_servers=frozenset({skill.server} if key_of(skill.server) in disabled else ()),
+        )
+
+    async def note(self, kind: str, skill: SkillId | None, detail: str = "") -> None:
+        """Write what happened into the audit."""
+        server, scope, uri = ("", "", "") if skill is None else (skill.server.label, skill.server.scope, str(skill.uri))
+        event = Event(at=_now(), kind=kind, server=server, scope=scope, uri=uri, detail=shorten(detail, 2000))
+        await self._kept(partial(self.store.note, event))
+
+    async def _settled(
+        self,
+        about: About,
+        skill: SkillId,
+        entry: SkillEntry,
+        decide_now: Callable[[], Awaitable[Decision]],
+        inspect: Inspect,
+        *,
+        detail: str = "",
+    ) -> None:
+        decision = await decide_now()
+        if isinstance(decision, Ask):
+            async with self._asking:
+                decision = await decide_now()
+                if isinstance(decision, Ask):
+                    if (skill, about) in self._declined:
+                        decision = Refuse(reason=f"{skill} was denied in this session.", rule="A3")
+                    else:
+                        question = _question(about, skill, entry, decision, detail=detail)
+                        decision = await self._take(question, await self._approver.ask(question, inspect))
+        if isinstance(decision, Refuse):
+            await self.note("refused", skill, f"{about}: {decision.reason}")
+            raise RefusedError(decision.reason, rule=decision.rule)
+
+    async def _take(self, question: Question, reply: Reply) -> Decision:
+        """Keep an answer, and what follows from it."""
+        skill, about = question.skill, question.about
+        if reply is Reply.LATER:
+            return Refuse(
+                reason=f'{skill} was not approved. A person can do so with "skillquay approve".',
+                rule="A5" if about is About.LOAD else "X1",
+            )
+        if reply is Reply.DENY and question.can_be_kept:
+            await self.answer(about, skill, question.entry, Answer.DENY)
+        elif reply is Reply.DENY:
+            self._declined.add((skill, about))
+        elif reply is Reply.KEEP and question.can_be_kept:
+            await self.answer(about, skill, question.entry, Answer.ALLOW)
+        else:
+            await self.note("allowed-once", skill, about)
+        if reply is Reply.DENY:
+            return Refuse(reason=f"{skill} was denied.", rule="A1")
+        return Proceed()
+
+    @staticmethod
+    async def _kept(work: Callable[[], Value]) -> Value:
+        return await to_thread.run_sync(work)
+
+
+def _question(about: About, skill: SkillId, entry: SkillEntry, ask: Ask, *, detail: str = "") -> Question:
+    return Question(
+        about=about,
+        text=ask.question,
+        skill=skill,
+        entry=entry,
+        change=ask.change,
+        can_be_kept=ask.can_be_kept,
+        detail=detail,
+    )
+
+
+def _now() -> float:
+    return time.time()

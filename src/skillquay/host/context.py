@@ -1,0 +1,279 @@
+"""What is in the model's context, and what may enter it: skills, their files, other resources (P3, P5, O, R2, W, X)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from skillquay.core.approvals import Grant
+from skillquay.core.context import render_file, render_files, render_local_file, render_resource, render_skill
+from skillquay.core.decisions import granted_tools, writes_instructions
+from skillquay.core.entries import Manifest
+from skillquay.core.hidden import shorten
+from skillquay.core.identity import SkillId
+from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
+from skillquay.errors import RefusedError, UnavailableError, UriError
+from skillquay.host import local
+from skillquay.host.client import is_missing
+from skillquay.host.directory import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skillquay.core.acting import ActingSkill
+    from skillquay.core.entries import SkillEntry
+    from skillquay.core.identity import ServerLabel
+    from skillquay.core.registry import Local
+    from skillquay.host.directory import KnownSkill
+    from skillquay.host.host import SkillHost
+    from skillquay.host.local import LocalEntry
+    from skillquay.host.servers import SkillServer
+
+__all__ = ["Execution", "LoadedSkill", "ModelContext"]
+
+_BETWEEN_WORDS = re.compile(r"[\s'\"`=<>|;&(){}\[\],]+")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SERVED = "what is not local is served"
+_ALREADY = 'The skill "{name}" is already loaded, and has not changed. Its instructions are above.'
+_CHANGED = (
+    'The skill "{name}" has changed and was approved anew. Load it again with read_skill for its new instructions.\n'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSkill:
+    """A skill in the model's context, to be kept from compaction, and released when it leaves (P5)."""
+
+    name: str
+    origin: str
+    identity: Local | SkillId
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """May a code-execution tool run now? `skills` are the served skills in use, each with whether it was approved."""
+
+    allowed: bool
+    reason: str
+    skills: tuple[tuple[SkillId, bool], ...]
+    writes_instructions: bool
+
+
+class ModelContext:
+    """The skills one model has in its context. Everything that enters it is tagged with where it came from (O1)."""
+
+    def __init__(self, host: SkillHost) -> None:
+        self._host = host
+        self._loaded: dict[Local | SkillId, LoadedSkill] = {}
+        self._local_digests: dict[Local, str] = {}
+
+    @property
+    def loaded(self) -> tuple[LoadedSkill, ...]:
+        """The skills in the context."""
+        return tuple(self._loaded.values())
+
+    async def load(self, skill: KnownSkill, *, by_person: bool) -> str:
+        """A skill's instructions for the model, and the list of its files. Content that is there is not repeated."""
+        if skill.state is State.DISABLED:
+            raise RefusedError(f'The skill "{skill.name}" is disabled. Enable it with "skillquay enable".', rule="A5")
+        if not (skill.model_may_load or by_person):
+            raise RefusedError(f'The skill "{skill.name}" is for people to load, by "/{skill.name}".', rule="P2")
+        if skill.local is not None:
+            return await self._load_local(skill, skill.local)
+        assert isinstance(skill.identity, SkillId), _SERVED
+        return await self._load_served(skill, skill.identity)
+
+    async def read_file(self, skill: KnownSkill, path: str) -> str:
+        """A supporting file of a skill. That of a served one is read only while the skill is in use (W1)."""
+        limit = self._host.budgets.shown_characters
+        if skill.local is not None:
+            if skill.state is State.DISABLED:
+                raise RefusedError(f'The skill "{skill.name}" is disabled.', rule="A5")
+            file = await to_thread.run_sync(local.read_file, skill.local, path)
+            text = file.text[:limit]
+            part = f"the first {len(text):,} characters of {file.size:,} bytes"
+            shortened = part if file.shortened or len(text) < len(file.text) else None
+            return render_local_file(skill.local.location, file.path, text, shortened=shortened)
+        server, acting = self._acting(skill)
+        read = await self._host.loading.read(server, acting, path)
+        note = _CHANGED.format(name=skill.name) if read.is_reloaded else ""
+        return note + render_file(read.file, acting.skill, limit=limit)
+
+    async def list_files(self, skill: KnownSkill) -> str:
+        """The paths of a skill's files: of a served one from its entry, without fetching anything (R3, D2)."""
+        if skill.local is not None:
+            paths = await to_thread.run_sync(local.list_files, skill.local)
+            return render_files(None, ((path, None) for path in paths))
+        assert isinstance(skill.identity, SkillId), _SERVED
+        assert skill.entry is not None, _SERVED
+        held = self._host.loading.windows.open_windows.get(skill.identity)
+        entry = skill.entry if held is None else held.entry
+        if isinstance(entry.resources, Manifest):
+            return render_files(skill.identity, _sizes(entry))
+        server, acting = self._acting(skill)
+        files = await self._host.loading.files(server, acting)
+        return render_files(skill.identity, ((entry.root.relative(uri), None) for uri in files))
+
+    async def read_resource(self, server: SkillServer, uri: str) -> str:
+        """Another resource of a server; a directory is listed. It activates nothing, whatever it holds (R2).
+
+        While a served skill is in use, a read on another server is asked about each time (O2), and a read inside the
+        skill's directory is a read of its files (W2). Files of skills that are not in use are for `read_skill`.
+        """
+        place = self._checked(server.label, uri)
+        loading = self._host.loading
+        acting = [(skill, window.entry) for skill, window in loading.windows.open_windows.items()]
+        if acting:
+            inspect = loading.inspector(self._host.server_of(acting[0][0].server), *acting[0])
+            await self._host.consent.may_read(acting, server.label, uri, inspect)
+        limit = self._host.budgets.shown_characters
+        if place is not None:
+            for window in loading.windows.governing(server.label, place):
+                if (listed := _listed(window.entry, place)) is not None:
+                    read = await loading.read(server, window, listed)
+                    return render_file(read.file, window.skill, limit=limit)
+                if isinstance(window.entry.resources, Manifest) and (files := _below(window.entry, place)):
+                    return render_files(window.skill, files)
+            loading.windows.check_read(server.label, place)
+        try:
+            data = await server.client.read_file(uri)
+        except UnavailableError as error:
+            if place is None or not is_missing(error) or not server.client.reads_directories:
+                raise
+            children = [child for child in await server.client.read_directory(place) if place.contains(child.uri)]
+            names = "\n".join(f"{child.uri}{'/' if child.is_directory else ''}" for child in children)
+            return render_resource(server.label, uri, names.encode(), limit=limit)
+        return render_resource(server.label, uri, data, limit=limit)
+
+    def release(self, identity: Local | SkillId) -> None:
+        """The skill left the context: by compaction, or because the conversation ended."""
+        self._loaded.pop(identity, None)
+        if isinstance(identity, SkillId):
+            self._host.loading.release(identity)
+        else:
+            self._local_digests.pop(identity, None)
+
+    async def may_execute(self, tool: str, arguments: Mapping[str, object]) -> Execution:
+        """Ask before running a code-execution tool: each served skill in use needs its own approval of it (X1, X4)."""
+        writes = any(writes_instructions(text) for text in _texts(arguments))
+        shown = f"{tool} {shorten(repr(dict(arguments)), 400)}"
+        found: list[tuple[SkillId, bool]] = []
+        reason = "No served skill is in use."
+        windows = self._host.loading.windows.open_windows if self._host.has_state else {}
+        for skill, window in windows.items():
+            inspect = self._host.loading.inspector(self._host.server_of(skill.server), skill, window.entry)
+            try:
+                await self._host.consent.may_execute(skill, window.entry, shown, inspect)
+            except RefusedError as refusal:
+                found.append((skill, False))
+                reason = refusal.message
+            else:
+                found.append((skill, True))
+        allowed = all(approved for _, approved in found)
+        if found and allowed:
+            reason = "Running code was approved for each served skill in use."
+        return Execution(allowed=allowed, reason=reason, skills=tuple(found), writes_instructions=writes)
+
+    async def granted_tools(self, skill: KnownSkill) -> str:
+        """The `allowed-tools` that take effect: a local skill's own, a served one's only once granted to it (X2)."""
+        if skill.local is not None:
+            tools = skill.local.frontmatter.get("allowed-tools")
+            return tools if isinstance(tools, str) else ""
+        assert isinstance(skill.identity, SkillId), _SERVED
+        assert skill.entry is not None, _SERVED
+        held = self._host.loading.windows.open_windows.get(skill.identity)
+        entry = skill.entry if held is None else held.entry
+        return granted_tools(skill.identity, entry, await self._host.consent.approval(skill.identity, Grant.TOOLS))
+
+    async def _load_local(self, skill: KnownSkill, entry: LocalEntry) -> str:
+        body = await to_thread.run_sync(local.read_body, entry)
+        digest = sha256(body.body.encode("utf-8", "surrogatepass")).hexdigest()
+        if self._local_digests.get(entry.identity) == digest:
+            return _ALREADY.format(name=skill.name)
+        paths = await to_thread.run_sync(local.list_files, entry)
+        text = f"{render_skill(body)}\n{render_files(None, ((path, None) for path in paths))}"
+        self._local_digests[entry.identity] = digest
+        self._loaded[entry.identity] = LoadedSkill(
+            name=skill.name, origin=skill.origin, identity=entry.identity, text=text
+        )
+        return text
+
+    async def _load_served(self, skill: KnownSkill, identity: SkillId) -> str:
+        server = self._host.server_of(identity.server)
+        acting, again = await self._host.loading.load(server, identity, server.skills[identity.key])
+        if again and identity in self._loaded:
+            return _ALREADY.format(name=skill.name)
+        listed = acting.entry.resources
+        files = render_files(identity, _sizes(acting.entry)) if isinstance(listed, Manifest) else _GENERATED
+        text = f"{render_skill(acting.loaded, identity)}\n{files}"
+        self._loaded[identity] = LoadedSkill(name=skill.name, origin=skill.origin, identity=identity, text=text)
+        return text
+
+    def _acting(self, skill: KnownSkill) -> tuple[SkillServer, ActingSkill]:
+        assert isinstance(skill.identity, SkillId), "local skills have no window"
+        acting = self._host.loading.windows.open_windows.get(skill.identity)
+        if acting is None:
+            raise RefusedError(f'Load the skill "{skill.name}" with read_skill before reading its files.', rule="W1")
+        return self._host.server_of(skill.identity.server), acting
+
+    def _checked(self, label: ServerLabel, uri: str) -> SkillUri | None:
+        """Refuse URIs by which a skill's files could be reached past its window, in whatever spelling (W2, X3)."""
+        scheme = _SCHEME.match(uri)
+        if len(uri) > MAX_URI_LENGTH or scheme is None:
+            raise UriError(f'"{shorten(uri)}" is not a URI. Give one such as the server names itself.')
+        in_use = {skill.uri.scheme for skill in self._host.loading.windows.open_windows if skill.server == label}
+        try:
+            place = SkillUri(uri)
+        except UriError:
+            if scheme[1].lower() in in_use | {"skill"}:
+                raise
+            return None
+        if not self._host.loading.windows.governing(label, place):
+            listed = self._host.server_of(label).skills
+            for depth in range(2, len(place.key)):
+                if (around := listed.get((*place.key[:depth], SKILL_MD))) is not None:
+                    name = shorten(around.entry.name)
+                    message = f'{shorten(uri)} belongs to the skill "{name}". Load it with read_skill.'
+                    raise RefusedError(message, rule="R2")
+        return place
+
+
+_GENERATED = "The files of this skill are generated; ask for them with list_skill_files."
+
+
+def _sizes(entry: SkillEntry) -> Iterator[tuple[str, int | None]]:
+    assert isinstance(entry.resources, Manifest)
+    return ((entry.root.relative(file.uri), file.size) for file in entry.resources.files)
+
+
+def _listed(entry: SkillEntry, place: SkillUri) -> SkillUri | None:
+    """The URI of a file of the skill, as its entry spells it."""
+    if not isinstance(entry.resources, Manifest):
+        return place if entry.root.contains(place) else None
+    record = entry.resources.find(place)
+    return None if record is None else record.uri
+
+
+def _below(entry: SkillEntry, directory: SkillUri) -> list[tuple[str, int | None]]:
+    """The files below a directory of the skill, from its entry alone (D2)."""
+    assert isinstance(entry.resources, Manifest)
+    return [(directory.relative(file.uri), file.size) for file in entry.resources.files if directory.contains(file.uri)]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in the arguments of a tool, and every word of it that a command could mean as a path."""
+    if isinstance(value, str):
+        yield value
+        yield from _BETWEEN_WORDS.split(value)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)

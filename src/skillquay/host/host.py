@@ -1,0 +1,363 @@
+"""SkillHost: the skills of a folder, of the user and of servers, found, approved, verified and handed to a model."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+from anyio import to_thread
+from platformdirs import user_state_path
+
+from skillquay.core.context import render_available
+from skillquay.core.hidden import shorten
+from skillquay.core.identity import SkillId
+from skillquay.core.uris import SkillUri
+from skillquay.errors import SkillquayError, StateError, UnavailableError, UnknownSkillError
+from skillquay.host.approver import NobodyToAsk
+from skillquay.host.budgets import Budgets
+from skillquay.host.cache import ContentCache, default_cache_directory
+from skillquay.host.configuration import Problem
+from skillquay.host.consent import Consent
+from skillquay.host.context import ModelContext
+from skillquay.host.directory import Directory, KnownSkill, Standing, State
+from skillquay.host.loading import Loading
+from skillquay.host.local import read_body
+from skillquay.host.people import People
+from skillquay.host.search import SkillSearch
+from skillquay.host.servers import SkillServer, given_server
+from skillquay.host.shelf import Shelf
+from skillquay.host.store import Store
+from skillquay.host.tools import skill_tools
+from skillquay.host.workspace import PROJECT_SKILLS, USER_SKILLS, Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import httpx2
+
+    from skillquay.core.identity import ServerLabel
+    from skillquay.host.approver import Approver
+    from skillquay.host.context import Execution, LoadedSkill
+    from skillquay.host.local import LocalEntry
+    from skillquay.host.tools import Tool
+
+__all__ = ["SkillHost", "default_state"]
+
+_MOST_REPORTS = 20
+
+
+def default_state() -> str:
+    """Where answers are kept unless another place is named: a file in the user's own state directory."""
+    return str(user_state_path("skillquay") / "state.sqlite3")
+
+
+class SkillHost:
+    """Everything a host of skills must do, in one object, so that no step can be forgotten.
+
+    Use it as `async with SkillHost(".") as host:`; on entry it looks around. `workspace` is the folder the agent works
+    in. `servers` are given in code, by label: a URL, a list of a command and its arguments, or a server object.
+    `approver` answers questions; without one, nothing that needs approval is loaded. `state` is a file, `:memory:` or a
+    `postgresql://` URL. `trust` settles the question whether the folder is trusted, without remembering the answer.
+    """
+
+    def __init__(
+        self,
+        workspace: str | os.PathLike[str] | None = None,
+        *,
+        servers: Mapping[str, Any] | None = None,
+        approver: Approver | None = None,
+        dynamic: bool = True,
+        state: str | os.PathLike[str] | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        project_skills: Sequence[str] = PROJECT_SKILLS,
+        user_skills: Sequence[str] = USER_SKILLS,
+        budgets: Budgets | None = None,
+        trust: bool | None = None,
+        auth: Callable[[str, str], httpx2.Auth | None] | None = None,
+    ) -> None:
+        self.budgets = budgets or Budgets()
+        self.workspace = Workspace(workspace, project_skills=project_skills, user_skills=user_skills)
+        self._given = dict(given_server(label, target) for label, target in (servers or {}).items())
+        self._approver = approver or NobodyToAsk()
+        self._dynamic = dynamic
+        self._state = default_state() if state is None else os.fspath(state)
+        self._cache = ContentCache(
+            default_cache_directory() if cache is None else os.fspath(cache), report=self._report
+        )
+        self._trust = trust
+        self._auth = auth
+        self._stack = AsyncExitStack()
+        self._problems: dict[str, tuple[Problem, ...]] = {}
+        self._servers: dict[ServerLabel, SkillServer] = {}
+        self._directory = Directory((), (), Standing())
+        self._search: SkillSearch | None = None
+        self._local: tuple[LocalEntry, ...] = ()
+        self._consent: Consent | None = None
+        self._loading: Loading | None = None
+        self._state_error = StateError("The host is not started. Use it in an async with statement.")
+        self._context = ModelContext(self)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(self._close_servers)
+            try:
+                store = await to_thread.run_sync(Store.open, self._state)
+            except StateError as error:
+                self._problems["state"] = (
+                    Problem(
+                        subject="approvals",
+                        message=f"{error.message} Until then no skill of a server is loaded.",
+                        rule=error.rule,
+                    ),
+                )
+                self._state_error = error
+            else:
+                stack.callback(store.close)
+                self._consent = Consent(store, self._approver, dynamic=self._dynamic)
+                self._loading = Loading(self._consent, Shelf(self._cache, tasks=self._tasks))
+            await self.refresh()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    # Looking around
+
+    @property
+    def skills(self) -> tuple[KnownSkill, ...]:
+        """Every skill that was found, whatever stands against it, in an order that does not depend on arrival."""
+        return self._directory.skills
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What the user should know: servers that failed, skills that were refused, names that collide."""
+        collisions = tuple(
+            Problem(
+                subject=f'name "{collision.name}"',
+                message=f"Several skills have it: {', '.join(collision.members)}. "
+                + (f'The plain name means "{collision.winner}".' if collision.winner else "Use these longer names."),
+                rule="N2",
+            )
+            for collision in self._directory.registry.collisions
+        )
+        servers = (problem for server in self._servers.values() for problem in server.problems)
+        return (*(each for group in self._problems.values() for each in group), *servers, *collisions)
+
+    @property
+    def servers(self) -> tuple[ServerLabel, ...]:
+        """The servers, by the labels this host gives them."""
+        return tuple(sorted(self._servers))
+
+    async def refresh(self) -> None:
+        """Look around again. Servers whose listing still counts as current are not asked (L6)."""
+        trusted = await self.is_trusted()
+        around = await to_thread.run_sync(partial(self.workspace.look, trusted=trusted))
+        self._problems["folder"] = around.problems
+        wanted = {**around.configuration.servers, **self._given}
+        for label in [label for label in self._servers if label not in wanted]:
+            self._servers.pop(label).connection.close()
+        for label, target in wanted.items():
+            if label not in self._servers:
+                auth = None if self._auth is None else self._auth(label.label, getattr(target, "url", ""))
+                self._servers[label] = SkillServer(label, target, tasks=self._tasks, budgets=self.budgets, auth=auth)
+        async with anyio.create_task_group() as asking:
+            for server in self._servers.values():
+                if server.is_stale:
+                    asking.start_soon(self._discover, server)
+        self._local = around.skills
+        await self.survey()
+
+    async def survey(self) -> None:
+        """Read anew how things stand with each skill: what was approved, denied, disabled."""
+        standing = Standing()
+        if self._consent is not None:
+            store = self._consent.store
+            try:
+                kept = await to_thread.run_sync(store.approvals)
+                standing = Standing(
+                    kept={(each.approval.skill, each.approval.grant): each for each in kept},
+                    disabled=await to_thread.run_sync(store.disabled),
+                )
+            except StateError as error:
+                self._problems["state"] = (Problem(subject="approvals", message=error.message, rule=error.rule),)
+        served = (
+            (SkillId(server=server.label, uri=each.entry.uri), each.entry)
+            for server in self._servers.values()
+            for each in server.skills.values()
+        )
+        self._directory = Directory(self._local, served, standing)
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+    async def is_trusted(self) -> bool:
+        """True when the user has trusted the folder, or there is none (P6)."""
+        if self._trust is not None or self.workspace.folder is None:
+            return self._trust is not False
+        if self._consent is None:
+            return False
+        return await to_thread.run_sync(self._consent.store.is_trusted, self.workspace.folder)
+
+    def find(self, name: str) -> KnownSkill:
+        """The skill of this plain or qualified name."""
+        return self._directory.find(name)
+
+    # What the model is told
+
+    @property
+    def has_skills(self) -> bool:
+        """True when there is a skill the model may load, or a server that could have one it did not list (P2, L3)."""
+        return bool(self._directory.available()) or any(each.declares_skills for each in self._servers.values())
+
+    def prompt_block(self, *, budget: int = 4000) -> str:
+        """The skills the model may load, in at most `budget` tokens; empty when there are none and could be none."""
+        return render_available(self._directory.available(), budget=budget) if self.has_skills else ""
+
+    @property
+    def loaded(self) -> tuple[LoadedSkill, ...]:
+        """The skills in the model's context: keep their text from compaction, or release them (P5)."""
+        return self._context.loaded
+
+    async def read_skill(self, name: str, *, by_person: bool = False) -> str:
+        """Load a skill: its instructions, tagged with their origin, and the list of its files.
+
+        `by_person` is for a skill that a person asked for, as with `/name`: it may be one the model must not load (P7).
+        """
+        return await self._context.load(self.find(name), by_person=by_person)
+
+    async def read_skill_uri(self, server: str, uri: str, *, by_person: bool = False) -> str:
+        """Load a skill by its server and URI, listed or not: that server alone is asked whether it is one (L3, L7)."""
+        return await self._context.load(await self.find_uri(server, uri), by_person=by_person)
+
+    async def find_uri(self, server: str, uri: str) -> KnownSkill:
+        """The skill at a URI of a server, once `skills/get` on that server has confirmed it."""
+        asked = self.server_named(server)
+        identity = SkillId(server=asked.label, uri=SkillUri(uri))
+        if (known := self._directory.get(identity)) is None:
+            received = await asked.client.get_skill(uri)
+            await self.consent.observe(asked.label, [received.entry])
+            asked.hold(received)
+            await self.survey()
+            known = self._directory.get(SkillId(server=asked.label, uri=received.entry.uri))
+        if known is None:
+            raise UnknownSkillError(f"There is no skill at {shorten(uri)}.")
+        return known
+
+    async def read_skill_file(self, name: str, path: str) -> str:
+        """A supporting file of a skill, by its path from the skill's directory."""
+        return await self._context.read_file(self.find(name), path)
+
+    async def list_skill_files(self, name: str) -> str:
+        """The files of a skill."""
+        return await self._context.list_files(self.find(name))
+
+    async def read_resource(self, server: str, uri: str) -> str:
+        """Another resource of a server, or the list of a directory."""
+        return await self._context.read_resource(self.server_named(server), uri)
+
+    async def search_skills(self, query: str, *, limit: int = 10) -> tuple[KnownSkill, ...]:
+        """The skills the model may load that fit the words best: names, descriptions, bodies of local skills."""
+        if self._search is None:
+            self._search = await to_thread.run_sync(self._index)
+        numbers = await to_thread.run_sync(self._search.find, query, limit)
+        return tuple(self._searched[number] for number in numbers)
+
+    def release(self, name: str) -> None:
+        """The skill left the model's context: its window closes (W1)."""
+        self._context.release(self.find(name).identity)
+
+    async def may_execute(self, tool: str, arguments: Mapping[str, object]) -> Execution:
+        """Ask this before running any code-execution tool, and before writing files (X1, X4)."""
+        return await self._context.may_execute(tool, arguments)
+
+    async def granted_tools(self, name: str) -> str:
+        """The `allowed-tools` of a skill that may take effect (X2)."""
+        return await self._context.granted_tools(self.find(name))
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools the model reads skills with; none when there are no skills and could be none."""
+        return skill_tools(self)
+
+    @property
+    def people(self) -> People:
+        """What people do of their own accord: approve, deny, compare, switch off."""
+        return People(self)
+
+    # For the parts of the host
+
+    @property
+    def has_state(self) -> bool:
+        """False while approvals cannot be kept; no skill of a server is loaded then."""
+        return self._consent is not None
+
+    @property
+    def consent(self) -> Consent:
+        """Who may do what."""
+        if self._consent is None:
+            raise self._state_error
+        return self._consent
+
+    @property
+    def loading(self) -> Loading:
+        """The served skills in use."""
+        if self._loading is None:
+            raise self._state_error
+        return self._loading
+
+    @property
+    def cache(self) -> ContentCache:
+        """The verified content that is kept on disk."""
+        return self._cache
+
+    def server_of(self, label: ServerLabel) -> SkillServer:
+        """The server of this label. One that was removed is not asked any more."""
+        if label not in self._servers:
+            raise UnavailableError(f'The server "{label}" is not configured any more.')
+        return self._servers[label]
+
+    def server_named(self, label: str) -> SkillServer:
+        """The server of this name. Two configurations may use one name; then nobody chooses."""
+        found = [server for each, server in self._servers.items() if each.label == label]
+        if len(found) != 1:
+            known = ", ".join(each.label for each in self.servers) or "none"
+            raise UnknownSkillError(f'There is no one server "{shorten(label)}". There are: {known}.', rule="N1")
+        return found[0]
+
+    def _index(self) -> SkillSearch:
+        self._searched = tuple(
+            skill
+            for skill in self._directory.skills
+            if skill.model_may_load and skill.state not in {State.DISABLED, State.DENIED}
+        )
+        return SkillSearch((skill.name, skill.description, _body(skill)) for skill in self._searched)
+
+    async def _discover(self, server: SkillServer) -> None:
+        await server.discover()
+        if self._consent is not None:
+            entries = (each.entry for each in server.skills.values())
+            await self._consent.observe(server.label, entries, server.refused_uris)
+
+    def _report(self, problem: Problem) -> None:
+        self._problems["cache"] = (*self._problems.get("cache", ())[-_MOST_REPORTS:], problem)
+
+    async def _close_servers(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as closing:
+                for server in self._servers.values():
+                    closing.start_soon(server.connection.closed)
+        self._tasks.cancel_scope.cancel()
+
+
+def _body(skill: KnownSkill) -> str:
+    """What a search may look through: the body of a local skill only, since nothing is fetched ahead of need (R3)."""
+    if skill.local is None:
+        return ""
+    try:
+        return read_body(skill.local).body
+    except SkillquayError:
+        return ""

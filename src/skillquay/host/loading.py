@@ -1,0 +1,187 @@
+"""Served skills in use: approved, verified, held in their windows until they leave the model's context (V, W, D)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from skillquay.core.acting import ActingSkill, Windows
+from skillquay.core.entries import Manifest
+from skillquay.core.hidden import shorten
+from skillquay.core.uris import SkillUri
+from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
+from skillquay.errors import (
+    EntryError,
+    RefusedError,
+    UnavailableError,
+    UnlistedFileError,
+    VerificationError,
+)
+from skillquay.host.client import is_missing
+
+if TYPE_CHECKING:
+    from skillquay.core.entries import SkillEntry
+    from skillquay.core.identity import SkillId
+    from skillquay.core.verification import UnverifiedFile, VerifiedFile
+    from skillquay.host.approver import Inspect
+    from skillquay.host.client import Received
+    from skillquay.host.consent import Consent
+    from skillquay.host.servers import SkillServer
+    from skillquay.host.shelf import Shelf
+
+__all__ = ["FileOfSkill", "Loading"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOfSkill:
+    """A file of a skill in use; `is_reloaded` when the skill changed on the way and was approved anew."""
+
+    file: VerifiedFile | UnverifiedFile
+    is_reloaded: bool = False
+
+
+class Loading:
+    """The one path by which a served skill enters a model's context. Each step is taken here, in order, every time."""
+
+    def __init__(self, consent: Consent, shelf: Shelf) -> None:
+        self.windows = Windows()
+        self._consent = consent
+        self._shelf = shelf
+        self._locks: defaultdict[SkillId, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def load(self, server: SkillServer, skill: SkillId, received: Received) -> tuple[ActingSkill, bool]:
+        """Approve, fetch, verify, open the window. The flag says that this very content was in use already (P5)."""
+        async with self._locks[skill]:
+            entry = await self._current(server, skill, received)
+            held = self.windows.open_windows.get(skill)
+            if held is not None and isinstance(held.loaded, VerifiedSkill) and held.entry.says == entry.says:
+                return held, True
+            acting = await self._loaded(server, skill, entry)
+            again = held is not None and _digest(held) == _digest(acting) is not None
+            self.windows = self.windows.open(acting)
+            await self._consent.note("loaded", skill, _digest(acting) or "generated")
+            return acting, again
+
+    async def read(self, server: SkillServer, acting: ActingSkill, reference: str | SkillUri) -> FileOfSkill:
+        """A file of a skill in use, by its path or its URI: listed in the held entry, verified against it (W2, V1)."""
+        async with self._locks[acting.skill]:
+            acting = self.windows.open_windows.get(acting.skill, acting)
+            uri = reference if isinstance(reference, SkillUri) else acting.locate(reference)
+            if not isinstance(acting.entry.resources, Manifest):
+                return await self._read_dynamic(server, acting, uri)
+            try:
+                return FileOfSkill(file=await self._shelf.file(server.client, acting.skill, acting.entry, uri))
+            except (VerificationError, UnavailableError) as failure:
+                if isinstance(failure, UnavailableError) and not is_missing(failure):
+                    raise
+                fresh = await self._recovered(server, acting.skill, acting.entry, failure)
+            before = acting
+            acting = ActingSkill(skill=acting.skill, loaded=await self._verified(server, acting.skill, fresh))
+            self.windows = self.windows.open(acting)
+            await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
+            if not isinstance(acting.entry.resources, Manifest):
+                return await self._read_dynamic(server, acting, uri)
+            file = await self._shelf.file(server.client, acting.skill, acting.entry, uri)
+            return FileOfSkill(file=file, is_reloaded=_digest(before) != _digest(acting))
+
+    async def files(self, server: SkillServer, acting: ActingSkill) -> tuple[SkillUri, ...]:
+        """The files of a skill in use: from the held entry, for a generated one by bounded directory reads (D2, D4)."""
+        manifest = acting.entry.resources
+        if isinstance(manifest, Manifest):
+            return tuple(file.uri for file in manifest.files)
+        return await self._shelf.find_dynamic_files(server.client, acting)
+
+    def release(self, skill: SkillId) -> None:
+        """The skill left the model's context (W1)."""
+        self.windows = self.windows.close(skill)
+
+    def inspector(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> Inspect:
+        """For a person who wants to see a file before they answer: fetched and verified, and no window opens (R3)."""
+
+        async def inspect(path: str) -> str:
+            return (await self.inspected(server, skill, entry, path)).decode("utf-8", "backslashreplace")
+
+        return inspect
+
+    async def inspected(self, server: SkillServer, skill: SkillId, entry: SkillEntry, path: str) -> bytes:
+        """The bytes of one file, verified where there is something to verify it by."""
+        loaded = await self._shelf.skill(server.client, skill, entry)
+        acting = ActingSkill(skill=skill, loaded=loaded)
+        uri = acting.locate(path)
+        if isinstance(entry.resources, Manifest):
+            return (await self._shelf.file(server.client, skill, entry, uri)).data
+        return await server.client.read_file(uri)
+
+    async def listed(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> list[tuple[str, int | None]]:
+        """The files of a skill for a person, in use or not."""
+        if isinstance(entry.resources, Manifest):
+            return [(entry.root.relative(file.uri), file.size) for file in entry.resources.files]
+        acting = ActingSkill(skill=skill, loaded=await self._shelf.skill(server.client, skill, entry))
+        uris = await self._shelf.find_dynamic_files(server.client, acting)
+        return [(entry.root.relative(uri), None) for uri in uris]
+
+    async def _current(self, server: SkillServer, skill: SkillId, received: Received) -> SkillEntry:
+        """The entry as the server has it now: the one that was listed, as long as that counts as current (L6)."""
+        if received.expires <= time.monotonic() or server.connection.changed:
+            received = await server.client.get_skill(skill.uri)
+            server.hold(received)
+        await self._consent.observe(skill.server, [received.entry])
+        return received.entry
+
+    async def _loaded(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> ActingSkill:
+        await self._consent.may_load(skill, entry, self.inspector(server, skill, entry))
+        try:
+            loaded = await self._shelf.skill(server.client, skill, entry)
+        except (VerificationError, UnavailableError) as failure:
+            if isinstance(failure, UnavailableError) and not is_missing(failure):
+                raise
+            entry = await self._recovered(server, skill, entry, failure)
+            loaded = await self._verified(server, skill, entry)
+        return ActingSkill(skill=skill, loaded=loaded)
+
+    async def _verified(
+        self, server: SkillServer, skill: SkillId, entry: SkillEntry
+    ) -> VerifiedSkill | UnverifiedSkill:
+        """What was recovered once is not tried a second time: whatever fails now is final (V3)."""
+        try:
+            return await self._shelf.skill(server.client, skill, entry)
+        except VerificationError as failure:
+            await self._consent.note("refused", skill, failure.message)
+            raise
+
+    async def _recovered(
+        self, server: SkillServer, skill: SkillId, held: SkillEntry, failure: VerificationError | UnavailableError
+    ) -> SkillEntry:
+        """One `skills/get`: an entry that says the same again is refused, another one is asked about (V3, D3)."""
+        await self._consent.note("refused", skill, failure.message)
+        try:
+            received = await server.client.get_skill(skill.uri)
+        except (UnavailableError, EntryError):
+            raise failure from None
+        if received.entry.says == held.says:
+            raise failure
+        server.hold(received)
+        fresh = received.entry
+        await self._consent.observe(skill.server, [fresh])
+        try:
+            await self._consent.may_recover(skill, held, fresh, self.inspector(server, skill, fresh))
+        except RefusedError as refusal:
+            message = f"{skill} has changed on its server and needs approval again. {refusal.message}"
+            raise RefusedError(message, rule=refusal.rule) from failure
+        return fresh
+
+    async def _read_dynamic(self, server: SkillServer, acting: ActingSkill, uri: SkillUri) -> FileOfSkill:
+        if not acting.entry.root.contains(uri):
+            raise UnlistedFileError(f"{shorten(uri)} is not a file of {acting.skill}.", uri=uri, rule="D4")
+        acting, file = acting.accept_unverified(uri, await server.client.read_file(uri))
+        if acting.skill in self.windows.open_windows:
+            self.windows = self.windows.open(acting)
+        return FileOfSkill(file=file)
+
+
+def _digest(acting: ActingSkill) -> str | None:
+    return acting.loaded.digest if isinstance(acting.loaded, VerifiedSkill) else None

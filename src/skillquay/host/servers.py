@@ -1,0 +1,120 @@
+"""The servers of a host: each asked on its own, so that one that fails is told of and the others work (B2)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import MCPServer
+
+from skillquay.core.identity import ServerLabel
+from skillquay.errors import ConfigurationError, SkillquayError
+from skillquay.host.client import Listing, Received, SkillsClient
+from skillquay.host.configuration import HttpServer, Problem, StdioServer
+from skillquay.host.connection import Connection
+
+if TYPE_CHECKING:
+    import httpx2
+    from anyio.abc import TaskGroup
+
+    from skillquay.core.uris import SkillUri
+    from skillquay.host.budgets import Budgets
+    from skillquay.host.connection import Target
+
+__all__ = ["SkillServer", "given_server"]
+
+
+class SkillServer:
+    """One server as the host knows it: its label, what it listed last, and what is the matter with it."""
+
+    def __init__(
+        self, label: ServerLabel, target: Target, *, tasks: TaskGroup, budgets: Budgets, auth: httpx2.Auth | None = None
+    ) -> None:
+        self.label = label
+        self.connection = Connection(label, target, tasks=tasks, budgets=budgets, auth=auth)
+        self.client = SkillsClient(self.connection, budgets=budgets)
+        self.problems: tuple[Problem, ...] = ()
+        self.declares_skills = False
+        self.skills: dict[tuple[str, ...], Received] = {}
+        self.refused_uris: tuple[SkillUri, ...] = ()
+        self._budgets = budgets
+        self._current_until = 0.0
+
+    @property
+    def is_stale(self) -> bool:
+        """True when the listing is not known to be current: never made, failed, ended, or told to have changed (L6)."""
+        return self.connection.changed or time.monotonic() >= self._current_until
+
+    async def discover(self) -> None:
+        """List what the server publishes, within the deadline of discovery; whatever fails becomes a problem.
+
+        The pages of a listing that breaks off are used. Nothing that failed or came back empty counts as current (B2).
+        """
+        listing = Listing()
+        problems: list[Problem] = []
+        self.connection.changed = False
+        with anyio.move_on_after(self._budgets.discovery) as deadline:
+            try:
+                await self.connection.connect()
+                self.declares_skills = self.client.declares_skills
+                if self.declares_skills:
+                    await self.client.list_skills(into=listing)
+            except SkillquayError as error:
+                problems.append(self._problem(error.message, error.rule))
+        if deadline.cancelled_caught:
+            seconds = f"{self._budgets.discovery:g} seconds"
+            problems.append(self._problem(f"It did not answer within {seconds}, and is left out.", "B2"))
+        if (problems or deadline.cancelled_caught) and listing.pages:
+            listing.settle()
+            problems.append(self._problem("Its listing broke off; the skills that came before are used.", "L3"))
+        problems.extend(self._problem(remark, "L4") for remark in listing.remarks)
+        problems.extend(self._problem(f"{each.uri} is refused: {each.reason}", each.rule) for each in listing.refused)
+        self._current_until = 0.0
+        if listing.received and not problems:
+            self._current_until = min(each.expires for each in listing.received)
+        self.skills = {each.entry.uri.key: each for each in listing.received}
+        self.refused_uris = listing.refused_uris
+        self.problems = tuple(problems)
+
+    def hold(self, received: Received) -> None:
+        """Put a fresh entry in place of the one that was known."""
+        self.skills[received.entry.uri.key] = received
+
+    def _problem(self, message: str, rule: str) -> Problem:
+        return Problem(subject=f'server "{self.label}"', message=message, rule=rule)
+
+
+def given_server(label: str, target: object) -> tuple[ServerLabel, Target]:
+    """A server given in code: a URL, a command with its arguments, a configuration, or a server in this process.
+
+    Its label is tied to what it was given as, so that another program's server of the same label is another one (N1).
+    """
+    match target:
+        case Server() | MCPServer():
+            return ServerLabel(label=label, scope="in this process"), target
+        case StdioServer() | HttpServer():
+            return ServerLabel(label=label, scope=_scope(target)), target
+        case str() if target.lower().startswith(("http://", "https://")):
+            return given_server(label, HttpServer(url=target))
+        case Sequence() if target and not isinstance(target, str) and all(isinstance(part, str) for part in target):
+            return given_server(label, StdioServer(command=target[0], args=tuple(target[1:])))
+        case _:
+            raise ConfigurationError(
+                f'The server "{label}" is given as {type(target).__name__}. Give a URL that begins with http:// or '
+                "https://, a list of a command and its arguments, or a server object."
+            )
+
+
+def _scope(target: StdioServer | HttpServer) -> str:
+    """What the label is tied to. Arguments and URLs may hold secrets: only their hash is kept and shown."""
+    if isinstance(target, HttpServer):
+        shown, whole = urlsplit(target.url).hostname or "", [target.url]
+    else:
+        shown, whole = target.command, [target.command, *target.args, target.cwd or ""]
+    return f"given in code: {shown} #{sha256(json.dumps(whole).encode()).hexdigest()[:16]}"
