@@ -30,10 +30,10 @@ def peer(*path: str) -> Path:
     return file
 
 
-def run(home: Path, *command: str | Path) -> Done:
+def run(home: Path, *command: str | Path, **more: str) -> Done:
     """Run a program that may write what it likes below `home`."""
     path = os.pathsep.join((str(PEERS / "fastmcp" / "bin"), os.environ["PATH"]))
-    environment = {"PATH": path, "HOME": str(home), "NO_COLOR": "1"}
+    environment = {"PATH": path, "HOME": str(home), "NO_COLOR": "1", **more}
     done = subprocess.run(
         [str(part) for part in command],
         capture_output=True,

@@ -152,7 +152,9 @@ class SkillsClient:
         self._check_declared()
         wanted = SkillUri(uri)
         answer = await self._asked.request("skills/get", {"uri": str(wanted)}, cap=self._budgets.page_bytes)
-        entry = parse_entry(answer.get("skill"))
+        if "skill" not in answer:
+            raise UnavailableError('The answer to skills/get has no "skill".', rule="G1")
+        entry = parse_entry(answer["skill"])
         if entry.uri.key != wanted.key:
             message = f"the server was asked for {shorten(wanted)} and answers about {shorten(entry.uri)}."
             raise EntryError(message, field="uri", rule="G1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import anyio
 from mcp import Client, MCPError
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from skillquay.core.identity import ServerLabel
     from skillquay.host.budgets import Budgets
 
-__all__ = ["Connection", "Target"]
+__all__ = ["Connection", "Handshake", "Target"]
 
 Value = TypeVar("Value")
+Handshake: TypeAlias = Literal["auto", "legacy"]
 Target: TypeAlias = StdioServer | HttpServer | Server[Any] | MCPServer
 _SMALLEST_CAP = 1024 * 1024  # whatever is asked for, an answer may always be this long
 _FAREWELL = 3.0  # seconds for servers to end when the host does
@@ -77,6 +78,7 @@ class Connection:
         tasks: TaskGroup,
         budgets: Budgets,
         auth: httpx2.Auth | None = None,
+        handshake: Handshake = "auto",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.server = server
@@ -85,6 +87,7 @@ class Connection:
         self._tasks = tasks
         self._budgets = budgets
         self._auth = auth
+        self._handshake = handshake
         self._environment = os.environ if environment is None else environment
         self._attempt: _Attempt | None = None
         self._connecting = anyio.Lock()
@@ -200,7 +203,9 @@ class Connection:
     async def _hold(self, attempt: _Attempt) -> None:
         info = Implementation(name="skillquay", version=__version__)
         async with (
-            Client(self._transport(attempt), mode="auto", client_info=info, message_handler=self._hear) as client,
+            Client(
+                self._transport(attempt), mode=self._handshake, client_info=info, message_handler=self._hear
+            ) as client,
             anyio.create_task_group() as listening,
         ):
             attempt.client = client

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from skillquay.core.identity import ServerLabel
     from skillquay.host.approver import Approver
+    from skillquay.host.connection import Handshake
     from skillquay.host.context import Execution, LoadedSkill
     from skillquay.host.local import LocalEntry
     from skillquay.host.tools import Tool
@@ -60,7 +61,8 @@ class SkillHost:
     Use it as `async with SkillHost(".") as host:`; on entry it looks around. `workspace` is the folder the agent works
     in. `servers` are given in code, by label: a URL, a list of a command and its arguments, or a server object.
     `approver` answers questions; without one, nothing that needs approval is loaded. `state` is a file, `:memory:` or a
-    `postgresql://` URL. `trust` settles the question whether the folder is trusted, without remembering the answer.
+    `postgresql://` URL. `handshake="legacy"` is for servers that do not survive being asked for the newest protocol
+    first. `trust` settles the question whether the folder is trusted, without remembering the answer.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class SkillHost:
         budgets: Budgets | None = None,
         trust: bool | None = None,
         auth: Callable[[str, str], httpx2.Auth | None] | None = None,
+        handshake: Handshake = "auto",
     ) -> None:
         self.budgets = budgets or Budgets()
         self.workspace = Workspace(workspace, project_skills=project_skills, user_skills=user_skills)
@@ -89,6 +92,7 @@ class SkillHost:
         )
         self._trust = trust
         self._auth = auth
+        self._handshake = handshake
         self._stack = AsyncExitStack()
         self._problems: dict[str, tuple[Problem, ...]] = {}
         self._servers: dict[ServerLabel, SkillServer] = {}
@@ -164,7 +168,9 @@ class SkillHost:
         for label, target in wanted.items():
             if label not in self._servers:
                 auth = None if self._auth is None else self._auth(label.label, getattr(target, "url", ""))
-                self._servers[label] = SkillServer(label, target, tasks=self._tasks, budgets=self.budgets, auth=auth)
+                self._servers[label] = SkillServer(
+                    label, target, tasks=self._tasks, budgets=self.budgets, auth=auth, handshake=self._handshake
+                )
         async with anyio.create_task_group() as asking:
             for server in self._servers.values():
                 if server.is_stale:

@@ -127,7 +127,12 @@ class Loading:
     async def _current(self, server: SkillServer, skill: SkillId, received: Received) -> SkillEntry:
         """The entry as the server has it now: the one that was listed, as long as that counts as current (L6)."""
         if received.expires <= time.monotonic() or server.connection.changed:
-            received = await server.client.get_skill(skill.uri)
+            try:
+                received = await server.client.get_skill(skill.uri)
+            except UnavailableError as error:
+                if is_missing(error):
+                    raise
+                # The server lists it and does not answer for it. What it listed is what will be verified.
             server.hold(received)
         await self._consent.observe(skill.server, [received.entry])
         return received.entry

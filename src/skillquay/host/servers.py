@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skillquay.core.uris import SkillUri
     from skillquay.host.budgets import Budgets
-    from skillquay.host.connection import Target
+    from skillquay.host.connection import Handshake, Target
 
 __all__ = ["SkillServer", "given_server"]
 
@@ -34,10 +34,17 @@ class SkillServer:
     """One server as the host knows it: its label, what it listed last, and what is the matter with it."""
 
     def __init__(
-        self, label: ServerLabel, target: Target, *, tasks: TaskGroup, budgets: Budgets, auth: httpx2.Auth | None = None
+        self,
+        label: ServerLabel,
+        target: Target,
+        *,
+        tasks: TaskGroup,
+        budgets: Budgets,
+        auth: httpx2.Auth | None = None,
+        handshake: Handshake = "auto",
     ) -> None:
         self.label = label
-        self.connection = Connection(label, target, tasks=tasks, budgets=budgets, auth=auth)
+        self.connection = Connection(label, target, tasks=tasks, budgets=budgets, auth=auth, handshake=handshake)
         self.client = SkillsClient(self.connection, budgets=budgets)
         self.problems: tuple[Problem, ...] = ()
         self.declares_skills = False
