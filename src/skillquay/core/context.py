@@ -75,9 +75,12 @@ class LocalSkill:
     body: str
 
 
-def render_skill(skill: VerifiedSkill | UnverifiedSkill | LocalSkill, origin: SkillId | None = None) -> str:
+def render_skill(
+    skill: VerifiedSkill | UnverifiedSkill | LocalSkill, origin: SkillId | None = None, *, limit: int | None = None
+) -> str:
     """The body of a skill, ready for the model's context. A served skill needs its identity and never looks local.
 
+    A served body of more than `limit` characters is shortened, and the tag says so.
     The body is given as text only: load-time expansions such as ``!`command` `` stay what they are (X4).
     """
     if isinstance(skill, LocalSkill):
@@ -93,7 +96,8 @@ def render_skill(skill: VerifiedSkill | UnverifiedSkill | LocalSkill, origin: Sk
         "uri": str(skill.entry.uri),
         "content": "as listed by that server" if isinstance(skill, VerifiedSkill) else _UNVERIFIABLE,
     }
-    return _tagged("skill-content", attributes, skill.body)
+    text, shortened = _cut(skill.body, limit)
+    return _tagged("skill-content", attributes | shortened, text)
 
 
 def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: int | None = None) -> str:
@@ -107,8 +111,7 @@ def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: 
     attributes = {"origin": f"MCP server {origin.server}", "uri": str(file.uri)}
     if isinstance(file, UnverifiedFile):
         attributes["content"] = _UNVERIFIABLE
-    text = file.data.decode("utf-8", "backslashreplace")
-    text, shortened = (text, {}) if limit is None else _cut(text, limit)
+    text, shortened = _cut(file.data.decode("utf-8", "backslashreplace"), limit)
     return _tagged("skill-file", attributes | shortened, text)
 
 
@@ -118,11 +121,17 @@ def render_local_file(directory: str, path: str, text: str, *, shortened: str | 
     return _tagged("skill-file", attributes | ({"shortened": shortened} if shortened else {}), text)
 
 
-def render_files(origin: SkillId | None, files: Iterable[tuple[str, int | None]]) -> str:
-    """The files of a skill, a line each. Their names are the author's words, and tagged like them."""
+def render_files(
+    origin: SkillId | None, files: Iterable[tuple[str, int | None]], *, limit: int | None = None
+) -> str:
+    """The files of a skill, a line each. Their names are the author's words, and tagged like them.
+
+    A list of more than `limit` characters is shortened, and the tag says so.
+    """
     attributes = {"origin": "local"} if origin is None else {"origin": f"MCP server {origin.server}"}
     lines = (visible(path) if size is None else f"{visible(path)} ({size:,} bytes)" for path, size in files)
-    return _tagged("skill-files", attributes, "\n".join(lines))
+    text, shortened = _cut("\n".join(lines), limit)
+    return _tagged("skill-files", attributes | shortened, text)
 
 
 def render_resource(server: ServerLabel, uri: str, data: bytes, *, limit: int) -> str:
@@ -211,8 +220,8 @@ def _bytes(line: str) -> int:
     return len(line) if line.isascii() else len(line.encode())
 
 
-def _cut(text: str, limit: int) -> tuple[str, dict[str, str]]:
-    if len(text) <= limit:
+def _cut(text: str, limit: int | None) -> tuple[str, dict[str, str]]:
+    if limit is None or len(text) <= limit:
         return text, {}
     return text[:limit], {"shortened": f"the first {limit:,} of {len(text):,} characters"}
 

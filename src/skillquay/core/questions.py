@@ -66,9 +66,10 @@ class Question:
         yield f"  skill         {visible(entry.uri)}"
         yield f"  says it is    {visible(entry.name)}: {visible(entry.description)}"
         if self.detail:
-            yield f"  would run     {shorten(self.detail, 500)}"
+            yield f"  would {'read' if self.about is About.READ else 'run '}    {shorten(self.detail, 500)}"
         if tools := requested_tools(entry):
-            yield f"  asks for      the tools {shorten(tools, 500)} (not granted by this answer)"
+            note = "" if self.about is About.TOOLS else " (not granted by this answer)"
+            yield f"  asks for      the tools {shorten(tools, 500)}{note}"
         for field in inert_fields(entry.frontmatter):
             if field != "allowed-tools":
                 value = json.dumps(entry.frontmatter[field], ensure_ascii=False)

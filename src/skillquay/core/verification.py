@@ -96,25 +96,26 @@ class UnverifiedSkill(_Checked):
 
 def verify_file(entry: SkillEntry, uri: SkillUri, data: bytes) -> VerifiedFile:
     """Check one file against the held entry: listed, then size, then digest (V1)."""
-    shown = shorten(uri)
     data = bytes(data)  # a buffer could be rewritten after the check
     if not isinstance(entry.resources, Manifest):
-        raise UnlistedFileError(f"{shown} belongs to a dynamic skill; nothing can verify it.", uri=uri)
+        raise UnlistedFileError(f"{shorten(uri)} belongs to a dynamic skill; nothing can verify it.", uri=uri)
     record = entry.resources.find(uri)
     if record is None:
         raise UnlistedFileError(
-            f"{shown} is not a file of the approved skill {shorten(entry.uri)}. The skill has changed: "
+            f"{shorten(uri)} is not a file of the approved skill {shorten(entry.uri)}. The skill has changed: "
             "get its entry again and have it approved.",
             uri=uri,
         )
     if len(data) != record.size:
         raise SizeMismatchError(
-            f"{shown} does not match the approved entry: expected {record.size:,} bytes, got {len(data):,}.", uri=uri
+            f"{shorten(uri)} does not match the approved entry: expected {record.size:,} bytes, got {len(data):,}.",
+            uri=uri,
         )
     found = Digest.of(data)
     if found != record.digest:
         raise DigestMismatchError(
-            f"{shown} does not match the approved entry: expected {record.digest[:19]}…, got {found[:19]}….", uri=uri
+            f"{shorten(uri)} does not match the approved entry: expected {record.digest[:19]}…, got {found[:19]}….",
+            uri=uri,
         )
     return VerifiedFile(uri=record.uri, data=data, proof=_CHECKED)
 

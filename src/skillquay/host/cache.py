@@ -23,15 +23,16 @@ import platformdirs
 from skillquay.core.digests import Digest
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten, visible
+from skillquay.core.identity import ServerLabel
 from skillquay.core.verification import VerifiedFile, verify_file
 from skillquay.errors import ConfigurationError, VerificationError
 from skillquay.host.configuration import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from skillquay.core.entries import SkillEntry
-    from skillquay.core.identity import ServerLabel, SkillId
+    from skillquay.core.identity import SkillId
     from skillquay.core.uris import SkillUri
 
 __all__ = ["CacheUse", "ContentCache", "default_cache_directory"]
@@ -145,6 +146,14 @@ class ContentCache:
     def forget_server(self, server: ServerLabel) -> None:
         """Remove all that came from this server (K3)."""
         self._remove_servers([server.directory])
+
+    def keep_only(self, scope: str, servers: Iterable[ServerLabel]) -> None:
+        """Remove what came from servers that a configuration, the `scope` of their labels, names no more (K3)."""
+        kept = {server.directory for server in servers}
+        ending = ServerLabel(label="any", scope=scope).directory.rpartition("@")[2]
+        gone = [name for name in self._servers() if name.rpartition("@")[2] == ending and name not in kept]
+        if gone:
+            self._remove_servers(gone)
 
     def clear(self) -> None:
         """Remove all content. What is in the directory and not the cache's own stays."""

@@ -216,7 +216,7 @@ def _expires(answer: Mapping[str, Any]) -> float:
     ttl = answer.get("ttlMs")
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
         return time.monotonic()
-    return time.monotonic() + min(ttl / 1000, _LONGEST_TTL)
+    return time.monotonic() + min(ttl, _LONGEST_TTL * 1000) / 1000
 
 
 def _weight(items: list[object]) -> int:

@@ -171,7 +171,7 @@ class Connection:
             ) from None
         except ValidationError:
             raise UnavailableError(f"{self._name} gives an answer that is not valid MCP.") from None
-        except (SkillquayError, TimeoutError):
+        except SkillquayError:
             raise
         except Exception as error:  # noqa: BLE001 - a transport may fail in any way; it is told in a sentence
             ending = attempt.ending if attempt is not None else None

@@ -124,7 +124,7 @@ class Consent:
                 about=About.READ, text=text, skill=skill, entry=entry, can_be_kept=False, server=server, detail=uri
             )
             async with self._asking:
-                reply = await self._approver.ask(question, inspect)
+                reply = _reply(await self._approver.ask(question, inspect))
             await self.note("read", skill, f"{reply}: {server}: {uri}")
             if reply not in {Reply.ONCE, Reply.KEEP}:
                 raise RefusedError(f'Reading from "{server}" while {skill} is in use was not allowed.', rule="O2")
@@ -141,7 +141,7 @@ class Consent:
                 decision = decide(skill, entry, approval, await self.policy(skill), change=change)
                 if isinstance(decision, Ask) and decision.can_be_kept:
                     questions.append(_question(About.LOAD, skill, entry, decision))
-            replies = await self._approver.ask_all(questions, inspect) if questions else []
+            replies = [_reply(each) for each in await self._approver.ask_all(questions, inspect)] if questions else []
         for question, reply in zip(questions, replies, strict=True):
             await self._take(question, reply)
         return {question.skill: reply for question, reply in zip(questions, replies, strict=True)}
@@ -194,7 +194,7 @@ class Consent:
                         decision = Refuse(reason=f"{skill} was denied in this session.", rule="A3")
                     else:
                         question = _question(about, skill, entry, decision, detail=detail)
-                        decision = await self._take(question, await self._approver.ask(question, inspect))
+                        decision = await self._take(question, _reply(await self._approver.ask(question, inspect)))
         if isinstance(decision, Refuse):
             await self.note("refused", skill, f"{about}: {decision.reason}")
             raise RefusedError(decision.reason, rule=decision.rule)
@@ -222,6 +222,11 @@ class Consent:
     @staticmethod
     async def _kept(work: Callable[[], Value]) -> Value:
         return await to_thread.run_sync(work)
+
+
+def _reply(said: object) -> Reply:
+    """What an approver said. Whatever is not a reply is no answer, and never a yes."""
+    return said if isinstance(said, Reply) else Reply.LATER
 
 
 def _question(about: About, skill: SkillId, entry: SkillEntry, ask: Ask, *, detail: str = "") -> Question:

@@ -17,9 +17,10 @@ from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import SkillId
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
+from skillquay.core.verification import VerifiedSkill
 from skillquay.errors import RefusedError, UnavailableError, UriError
 from skillquay.host import local
-from skillquay.host.client import is_missing
+from skillquay.host.client import Received, is_missing
 from skillquay.host.directory import State
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from skillquay.core.entries import SkillEntry
     from skillquay.core.identity import ServerLabel
     from skillquay.core.registry import Local
+    from skillquay.host.approver import Inspect
     from skillquay.host.directory import KnownSkill
     from skillquay.host.host import SkillHost
     from skillquay.host.local import LocalEntry
@@ -71,7 +73,7 @@ class ModelContext:
     def __init__(self, host: SkillHost) -> None:
         self._host = host
         self._loaded: dict[Local | SkillId, LoadedSkill] = {}
-        self._local_digests: dict[Local, str] = {}
+        self._digests: dict[Local | SkillId, str] = {}  # of the instructions as they were given to the model
 
     @property
     def loaded(self) -> tuple[LoadedSkill, ...]:
@@ -81,9 +83,9 @@ class ModelContext:
     async def load(self, skill: KnownSkill, *, by_person: bool) -> str:
         """A skill's instructions for the model, and the list of its files. Content that is there is not repeated."""
         if skill.state is State.DISABLED:
-            raise RefusedError(f'The skill "{skill.name}" is disabled. Enable it with "skillquay enable".', rule="A5")
-        if not (skill.model_may_load or by_person):
-            raise RefusedError(f'The skill "{skill.name}" is for people to load, by "/{skill.name}".', rule="P2")
+            self._check_usable(skill)
+        if not by_person:
+            self._check_for_model(skill)
         if skill.local is not None:
             return await self._load_local(skill, skill.local)
         assert isinstance(skill.identity, SkillId), _SERVED
@@ -92,9 +94,9 @@ class ModelContext:
     async def read_file(self, skill: KnownSkill, path: str) -> str:
         """A supporting file of a skill. That of a served one is read only while the skill is in use (W1)."""
         limit = self._host.budgets.shown_characters
+        self._check_usable(skill)
         if skill.local is not None:
-            if skill.state is State.DISABLED:
-                raise RefusedError(f'The skill "{skill.name}" is disabled.', rule="A5")
+            self._check_for_model(skill)
             file = await to_thread.run_sync(local.read_file, skill.local, path)
             text = file.text[:limit]
             part = f"the first {len(text):,} characters of {file.size:,} bytes"
@@ -105,20 +107,33 @@ class ModelContext:
         note = _CHANGED.format(name=skill.name) if read.is_reloaded else ""
         return note + render_file(read.file, acting.skill, limit=limit)
 
+    async def read_bytes(self, skill: KnownSkill, path: str) -> bytes:
+        """A supporting file as it is, whole; that of a served skill verified, and only while the skill is in use."""
+        self._check_usable(skill)
+        if skill.local is not None:
+            return await to_thread.run_sync(local.read_bytes, skill.local, path)
+        server, acting = self._acting(skill)
+        return (await self._host.loading.read(server, acting, path)).file.data
+
     async def list_files(self, skill: KnownSkill) -> str:
+        """A skill's files for the model."""
+        self._check_usable(skill)
+        self._check_for_model(skill)
+        origin = skill.identity if isinstance(skill.identity, SkillId) else None
+        return render_files(origin, await self.files(skill), limit=self._host.budgets.shown_characters)
+
+    async def files(self, skill: KnownSkill) -> list[tuple[str, int | None]]:
         """The paths of a skill's files: of a served one from its entry, without fetching anything (R3, D2)."""
         if skill.local is not None:
-            paths = await to_thread.run_sync(local.list_files, skill.local)
-            return render_files(None, ((path, None) for path in paths))
+            return [(path, None) for path in await to_thread.run_sync(local.list_files, skill.local)]
         assert isinstance(skill.identity, SkillId), _SERVED
         assert skill.entry is not None, _SERVED
         held = self._host.loading.windows.open_windows.get(skill.identity)
         entry = skill.entry if held is None else held.entry
         if isinstance(entry.resources, Manifest):
-            return render_files(skill.identity, _sizes(entry))
+            return list(_sizes(entry))
         server, acting = self._acting(skill)
-        files = await self._host.loading.files(server, acting)
-        return render_files(skill.identity, ((entry.root.relative(uri), None) for uri in files))
+        return [(entry.root.relative(uri), None) for uri in await self._host.loading.files(server, acting)]
 
     async def read_resource(self, server: SkillServer, uri: str) -> str:
         """Another resource of a server; a directory is listed. It activates nothing, whatever it holds (R2).
@@ -130,16 +145,17 @@ class ModelContext:
         loading = self._host.loading
         acting = [(skill, window.entry) for skill, window in loading.windows.open_windows.items()]
         if acting:
-            inspect = loading.inspector(self._host.server_of(acting[0][0].server), *acting[0])
-            await self._host.consent.may_read(acting, server.label, uri, inspect)
+            await self._host.consent.may_read(acting, server.label, uri, self._inspector(*acting[0]))
         limit = self._host.budgets.shown_characters
         if place is not None:
             for window in loading.windows.governing(server.label, place):
+                if (known := self._host.get(window.skill)) is not None:
+                    self._check_usable(known)
                 if (listed := _listed(window.entry, place)) is not None:
                     read = await loading.read(server, window, listed)
                     return render_file(read.file, window.skill, limit=limit)
                 if isinstance(window.entry.resources, Manifest) and (files := _below(window.entry, place)):
-                    return render_files(window.skill, files)
+                    return render_files(window.skill, files, limit=limit)
             loading.windows.check_read(server.label, place)
         try:
             data = await server.client.read_file(uri)
@@ -154,10 +170,9 @@ class ModelContext:
     def release(self, identity: Local | SkillId) -> None:
         """The skill left the context: by compaction, or because the conversation ended."""
         self._loaded.pop(identity, None)
+        self._digests.pop(identity, None)
         if isinstance(identity, SkillId):
             self._host.loading.release(identity)
-        else:
-            self._local_digests.pop(identity, None)
 
     async def may_execute(self, tool: str, arguments: Mapping[str, object]) -> Execution:
         """Ask before running a code-execution tool: each served skill in use needs its own approval of it (X1, X4)."""
@@ -167,9 +182,10 @@ class ModelContext:
         reason = "No served skill is in use."
         windows = self._host.loading.windows.open_windows if self._host.has_state else {}
         for skill, window in windows.items():
-            inspect = self._host.loading.inspector(self._host.server_of(skill.server), skill, window.entry)
             try:
-                await self._host.consent.may_execute(skill, window.entry, shown, inspect)
+                await self._host.consent.may_execute(
+                    skill, window.entry, shown, self._inspector(skill, window.entry)
+                )
             except RefusedError as refusal:
                 found.append((skill, False))
                 reason = refusal.message
@@ -182,6 +198,8 @@ class ModelContext:
 
     async def granted_tools(self, skill: KnownSkill) -> str:
         """The `allowed-tools` that take effect: a local skill's own, a served one's only once granted to it (X2)."""
+        if skill.state in {State.DISABLED, State.DENIED}:
+            return ""
         if skill.local is not None:
             tools = skill.local.frontmatter.get("allowed-tools")
             return tools if isinstance(tools, str) else ""
@@ -194,11 +212,11 @@ class ModelContext:
     async def _load_local(self, skill: KnownSkill, entry: LocalEntry) -> str:
         body = await to_thread.run_sync(local.read_body, entry)
         digest = sha256(body.body.encode("utf-8", "surrogatepass")).hexdigest()
-        if self._local_digests.get(entry.identity) == digest:
+        if self._digests.get(entry.identity) == digest:
             return _ALREADY.format(name=skill.name)
         paths = await to_thread.run_sync(local.list_files, entry)
         text = f"{render_skill(body)}\n{render_files(None, ((path, None) for path in paths))}"
-        self._local_digests[entry.identity] = digest
+        self._digests[entry.identity] = digest
         self._loaded[entry.identity] = LoadedSkill(
             name=skill.name, origin=skill.origin, identity=entry.identity, text=text
         )
@@ -206,14 +224,44 @@ class ModelContext:
 
     async def _load_served(self, skill: KnownSkill, identity: SkillId) -> str:
         server = self._host.server_of(identity.server)
-        acting, again = await self._host.loading.load(server, identity, server.skills[identity.key])
-        if again and identity in self._loaded:
-            return _ALREADY.format(name=skill.name)
-        listed = acting.entry.resources
-        files = render_files(identity, _sizes(acting.entry)) if isinstance(listed, Manifest) else _GENERATED
-        text = f"{render_skill(acting.loaded, identity)}\n{files}"
+        assert skill.entry is not None, _SERVED
+        # A listing that was made meanwhile may lack it; the server is then asked for it.
+        received = server.skills.get(identity.key, Received(entry=skill.entry, expires=0.0))
+        acting = await self._host.loading.load(server, identity, received)
+        identity, limit = acting.skill, self._host.budgets.shown_characters
+        if isinstance(acting.loaded, VerifiedSkill):
+            if self._digests.get(identity) == acting.loaded.digest:
+                return _ALREADY.format(name=skill.name)
+            self._digests[identity] = acting.loaded.digest
+            files = render_files(identity, _sizes(acting.entry), limit=limit)
+        else:
+            self._digests.pop(identity, None)
+            files = _GENERATED
+        text = f"{render_skill(acting.loaded, identity, limit=limit)}\n{files}"
         self._loaded[identity] = LoadedSkill(name=skill.name, origin=skill.origin, identity=identity, text=text)
         return text
+
+    @staticmethod
+    def _check_usable(skill: KnownSkill) -> None:
+        """What a person disabled or denied is out of use at once, in a window or not (A5)."""
+        if skill.state is State.DISABLED:
+            raise RefusedError(f'The skill "{skill.name}" is disabled. Enable it with "skillquay enable".', rule="A5")
+        if skill.state is State.DENIED:
+            raise RefusedError(f'The skill "{skill.name}" was denied.', rule="A1")
+
+    def _check_for_model(self, skill: KnownSkill) -> None:
+        """A skill that is for people to load is not read file by file instead (P2)."""
+        if not skill.model_may_load and skill.identity not in self._loaded:
+            raise RefusedError(f'The skill "{skill.name}" is for people to load, by "/{skill.name}".', rule="P2")
+
+    def _inspector(self, skill: SkillId, entry: SkillEntry) -> Inspect:
+        """For a person who is asked about a skill in use; its server may be gone by then."""
+
+        async def inspect(path: str) -> str:
+            server = self._host.server_of(skill.server)
+            return await self._host.loading.inspector(server, skill, entry)(path)
+
+        return inspect
 
     def _acting(self, skill: KnownSkill) -> tuple[SkillServer, ActingSkill]:
         assert isinstance(skill.identity, SkillId), "local skills have no window"
@@ -267,13 +315,14 @@ def _below(entry: SkillEntry, directory: SkillUri) -> list[tuple[str, int | None
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text in the arguments of a tool, and every word of it that a command could mean as a path."""
-    if isinstance(value, str):
-        yield value
-        yield from _BETWEEN_WORDS.split(value)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)
+    """Every text in the arguments of a tool, names included, and every word of it that could be meant as a path."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+            yield from _BETWEEN_WORDS.split(value)
+        elif isinstance(value, Mapping):
+            pending += (*value, *value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            pending += value

@@ -40,7 +40,7 @@ _TABLES: Final = (
     """CREATE TABLE skillquay_answers (
       subject TEXT NOT NULL, what TEXT NOT NULL, server TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
       ended DOUBLE PRECISION, answer TEXT NOT NULL, shown TEXT NOT NULL, scope TEXT NOT NULL, label TEXT NOT NULL,
-      uri TEXT NOT NULL, pairs TEXT NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (subject, what))""",
+      seal TEXT NOT NULL, uri TEXT NOT NULL, pairs TEXT NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (subject, what))""",
     "CREATE INDEX skillquay_answers_server ON skillquay_answers (server)",
     """CREATE TABLE skillquay_marks (
       kind TEXT NOT NULL, subject TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, about TEXT NOT NULL,
@@ -76,12 +76,15 @@ _DAMAGED: Final = (
     "about again."
 )
 _UNREACHED: Final = "See whether the server runs and the URL is right, and try again."
+# A message that quotes a damaged schema need not be UTF-8, and then fails itself.
+_SQLITE_FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)
 _SQLITE_STEPS: Final = {
     sqlite3.SQLITE_BUSY: _AGAIN,
     sqlite3.SQLITE_LOCKED: _AGAIN,
     sqlite3.SQLITE_FULL: _SPACE,
     sqlite3.SQLITE_IOERR: "Nothing was changed. See whether its disk is full or failing, and try again.",
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_ERROR: _DAMAGED,  # a table or a column is gone
     sqlite3.SQLITE_NOTADB: _DAMAGED,
     sqlite3.SQLITE_READONLY: _RIGHTS,
     sqlite3.SQLITE_CANTOPEN: _RIGHTS,
@@ -94,6 +97,7 @@ _POSTGRES_STEPS: Final = {  # by the beginning of the SQLSTATE, the longest firs
     "53": "The server has too little room or too many connections. Try again later.",
     "25006": _RIGHTS,
     "42501": _RIGHTS,
+    "42": _DAMAGED,  # a table or a column is gone
     "57": _UNREACHED,
     "XX": _DAMAGED,
 }
@@ -178,10 +182,10 @@ class _Sqlite:
                 path = os.path.abspath(path) if path else path
                 _create_privately(path)
             self._connection = _connect(path)
+        except _SQLITE_FAILURES as error:
+            raise self._failure(error) from error
         except (OSError, ValueError) as error:
             raise StateError(f"{self.shown} cannot be used to keep answers: {_said(error)}. {_RIGHTS}") from error
-        except sqlite3.Error as error:
-            raise self._failure(error) from error
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
@@ -191,7 +195,7 @@ class _Sqlite:
                 self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield _SqliteTransaction(self._connection)
                 self._connection.execute("COMMIT")
-            except sqlite3.Error as error:
+            except _SQLITE_FAILURES as error:
                 raise self._failure(error) from error
             finally:
                 with contextlib.suppress(sqlite3.Error):
@@ -202,8 +206,10 @@ class _Sqlite:
         with self._lock:
             self._connection.close()
 
-    def _failure(self, error: sqlite3.Error) -> StateError:
+    def _failure(self, error: sqlite3.Error | UnicodeDecodeError) -> StateError:
         step = _SQLITE_STEPS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "Nothing was changed.")
+        if isinstance(error, UnicodeDecodeError):
+            step = _DAMAGED
         return StateError(f"The answers in {self.shown} cannot be read or written: {_said(error)}. {step}")
 
 

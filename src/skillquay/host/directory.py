@@ -55,8 +55,9 @@ class KnownSkill:
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
-    """What is kept about skills, read at one moment."""
+    """What is kept about skills, read at one moment. Where it could not be read, no served skill is offered."""
 
+    is_known: bool = False
     kept: Mapping[tuple[SkillId, Grant], Kept] = field(default_factory=dict)
     disabled: frozenset[str] = frozenset()
 
@@ -82,6 +83,7 @@ class Directory:
     ) -> None:
         locals_of = {entry.identity: entry for entry in local}
         served_of = dict(served)
+        self._is_known = standing.is_known
         self.registry = Registry(
             [
                 *(Registered(name=entry.name, identity=entry.identity) for entry in locals_of.values()),
@@ -111,8 +113,18 @@ class Directory:
         """The skill of this identity, if it is known."""
         return self._by_identity.get(identity)
 
-    def available(self) -> tuple[Available, ...]:
+    def offered(self) -> tuple[KnownSkill, ...]:
         """What the model may be told of: not what is disabled, denied, or for people to load only (P2)."""
+        return tuple(
+            skill
+            for skill in self.skills
+            if skill.model_may_load
+            and skill.state not in {State.DISABLED, State.DENIED}
+            and (skill.local is not None or self._is_known)
+        )
+
+    def available(self) -> tuple[Available, ...]:
+        """What the model is told."""
         return tuple(
             Available(
                 name=skill.name,
@@ -120,8 +132,7 @@ class Directory:
                 origin=skill.origin,
                 is_served=skill.entry is not None,
             )
-            for skill in self.skills
-            if skill.model_may_load and skill.state not in {State.DISABLED, State.DENIED}
+            for skill in self.offered()
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import ssl
 from collections import deque
@@ -151,10 +152,14 @@ def _cause(error: BaseException) -> str:
     for _ in range(10):
         if isinstance(deeper, ssl.SSLCertVerificationError):
             return f"its certificate is not valid ({shorten(deeper.verify_message, _SHOWN)})"
+        if isinstance(deeper, ssl.SSLError):
+            return f"it does not speak TLS as it should ({shorten(str(deeper.reason), _SHOWN)})"
         if isinstance(deeper, BaseExceptionGroup):
             deeper = deeper.exceptions[0]
         elif isinstance(deeper, OSError) and deeper.strerror:
-            return shorten(deeper.strerror, _SHOWN)
+            # The number of an error of names is negative, and its text the resolver's own.
+            number = deeper.errno or 0
+            return os.strerror(number) if number > 0 else shorten(deeper.strerror, _SHOWN)
         elif deeper is not None:
             deeper = deeper.__cause__ or deeper.__context__
     return shorten(str(error) or type(error).__name__, _SHOWN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +23,7 @@ from skillquay.host.cache import ContentCache, default_cache_directory
 from skillquay.host.configuration import Problem
 from skillquay.host.consent import Consent
 from skillquay.host.context import ModelContext
-from skillquay.host.directory import Directory, KnownSkill, Standing, State
+from skillquay.host.directory import Directory, KnownSkill, Standing
 from skillquay.host.loading import Loading
 from skillquay.host.local import read_body
 from skillquay.host.people import People
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from skillquay.core.identity import ServerLabel
+    from skillquay.core.registry import Local
     from skillquay.host.approver import Approver
     from skillquay.host.connection import Handshake
     from skillquay.host.context import Execution, LoadedSkill
@@ -90,6 +92,7 @@ class SkillHost:
         self._cache = ContentCache(
             default_cache_directory() if cache is None else os.fspath(cache), report=self._report
         )
+        self._cache_reports: deque[Problem] = deque(maxlen=_MOST_REPORTS)
         self._trust = trust
         self._auth = auth
         self._handshake = handshake
@@ -97,12 +100,13 @@ class SkillHost:
         self._problems: dict[str, tuple[Problem, ...]] = {}
         self._servers: dict[ServerLabel, SkillServer] = {}
         self._directory = Directory((), (), Standing())
-        self._search: SkillSearch | None = None
+        self._search: tuple[SkillSearch, tuple[KnownSkill, ...]] | None = None
         self._local: tuple[LocalEntry, ...] = ()
         self._consent: Consent | None = None
         self._loading: Loading | None = None
         self._state_error = StateError("The host is not started. Use it in an async with statement.")
         self._context = ModelContext(self)
+        self._refreshing = anyio.Lock()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -111,13 +115,7 @@ class SkillHost:
             try:
                 store = await to_thread.run_sync(Store.open, self._state)
             except StateError as error:
-                self._problems["state"] = (
-                    Problem(
-                        subject="approvals",
-                        message=f"{error.message} Until then no skill of a server is loaded.",
-                        rule=error.rule,
-                    ),
-                )
+                self._report_state(error)
                 self._state_error = error
             else:
                 stack.callback(store.close)
@@ -150,21 +148,31 @@ class SkillHost:
             for collision in self._directory.registry.collisions
         )
         servers = (problem for server in self._servers.values() for problem in server.problems)
-        return (*(each for group in self._problems.values() for each in group), *servers, *collisions)
+        found = (each for group in self._problems.values() for each in group)
+        return (*found, *self._cache_reports, *servers, *collisions)
 
     @property
     def servers(self) -> tuple[ServerLabel, ...]:
         """The servers, by the labels this host gives them."""
         return tuple(sorted(self._servers))
 
-    async def refresh(self) -> None:
-        """Look around again. Servers whose listing still counts as current are not asked (L6)."""
+    async def refresh(self, *, anew: bool = False) -> None:
+        """Look around again. Servers whose listing still counts as current are not asked, unless `anew` (L6)."""
+        async with self._refreshing:
+            await self._refresh(anew=anew)
+
+    async def _refresh(self, *, anew: bool) -> None:
+        if self._consent is not None:
+            self._problems.pop("state", None)
         trusted = await self.is_trusted()
         around = await to_thread.run_sync(partial(self.workspace.look, trusted=trusted))
         self._problems["folder"] = around.problems
         wanted = {**around.configuration.servers, **self._given}
+        if trusted and self.workspace.configuration_path is not None and not around.configuration.problems:
+            await to_thread.run_sync(self._cache.keep_only, self.workspace.configuration_path, tuple(wanted))
         for label in [label for label in self._servers if label not in wanted]:
             self._servers.pop(label).connection.close()
+            await to_thread.run_sync(self._cache.forget_server, label)  # (K3)
         for label, target in wanted.items():
             if label not in self._servers:
                 auth = None if self._auth is None else self._auth(label.label, getattr(target, "url", ""))
@@ -173,7 +181,7 @@ class SkillHost:
                 )
         async with anyio.create_task_group() as asking:
             for server in self._servers.values():
-                if server.is_stale:
+                if anew or server.is_stale:
                     asking.start_soon(self._discover, server)
         self._local = around.skills
         await self.survey()
@@ -186,20 +194,22 @@ class SkillHost:
             try:
                 kept = await to_thread.run_sync(store.approvals)
                 standing = Standing(
+                    is_known=True,
                     kept={(each.approval.skill, each.approval.grant): each for each in kept},
                     disabled=await to_thread.run_sync(store.disabled),
                 )
             except StateError as error:
-                self._problems["state"] = (Problem(subject="approvals", message=error.message, rule=error.rule),)
-        served = (
-            (SkillId(server=server.label, uri=each.entry.uri), each.entry)
+                self._report_state(error)
+        served = {
+            SkillId(server=server.label, uri=each.entry.uri): each.entry
             for server in self._servers.values()
             for each in server.skills.values()
-        )
-        self._directory = Directory(self._local, served, standing)
-        if self._search is not None:
-            self._search.close()
-            self._search = None
+        }
+        if self._loading is not None:  # what is in use is known as long as it is, listed or not (W1)
+            windows = self._loading.windows.open_windows
+            served |= {skill: window.entry for skill, window in windows.items() if skill not in served}
+        self._directory = Directory(self._local, served.items(), standing)
+        self._search = None
 
     async def is_trusted(self) -> bool:
         """True when the user has trusted the folder, or there is none (P6)."""
@@ -207,11 +217,19 @@ class SkillHost:
             return self._trust is not False
         if self._consent is None:
             return False
-        return await to_thread.run_sync(self._consent.store.is_trusted, self.workspace.folder)
+        try:
+            return await to_thread.run_sync(self._consent.store.is_trusted, self.workspace.folder)
+        except StateError as error:
+            self._report_state(error)
+            return False
 
     def find(self, name: str) -> KnownSkill:
         """The skill of this plain or qualified name."""
         return self._directory.find(name)
+
+    def get(self, identity: Local | SkillId) -> KnownSkill | None:
+        """The skill of this identity, if it is known."""
+        return self._directory.get(identity)
 
     # What the model is told
 
@@ -245,9 +263,7 @@ class SkillHost:
         asked = self.server_named(server)
         identity = SkillId(server=asked.label, uri=SkillUri(uri))
         if (known := self._directory.get(identity)) is None:
-            received = await asked.client.get_skill(uri)
-            await self.consent.observe(asked.label, [received.entry])
-            asked.hold(received)
+            received = await self.loading.fresh(asked, identity.uri)
             await self.survey()
             known = self._directory.get(SkillId(server=asked.label, uri=received.entry.uri))
         if known is None:
@@ -258,8 +274,16 @@ class SkillHost:
         """A supporting file of a skill, by its path from the skill's directory."""
         return await self._context.read_file(self.find(name), path)
 
+    async def read_skill_bytes(self, name: str, path: str) -> bytes:
+        """A supporting file as bytes, for the program itself: no tag says any more where they came from."""
+        return await self._context.read_bytes(self.find(name), path)
+
+    async def skill_files(self, name: str) -> list[tuple[str, int | None]]:
+        """The paths of a skill's files and their sizes, where they are known without fetching."""
+        return await self._context.files(self.find(name))
+
     async def list_skill_files(self, name: str) -> str:
-        """The files of a skill."""
+        """The files of a skill, as text for the model."""
         return await self._context.list_files(self.find(name))
 
     async def read_resource(self, server: str, uri: str) -> str:
@@ -268,14 +292,14 @@ class SkillHost:
 
     async def search_skills(self, query: str, *, limit: int = 10) -> tuple[KnownSkill, ...]:
         """The skills the model may load that fit the words best: names, descriptions, bodies of local skills."""
-        if self._search is None:
-            self._search = await to_thread.run_sync(self._index)
-        numbers = await to_thread.run_sync(self._search.find, query, limit)
-        return tuple(self._searched[number] for number in numbers)
+        search, skills = self._search or await to_thread.run_sync(self._index)
+        self._search = search, skills
+        return tuple(skills[number] for number in await to_thread.run_sync(search.find, query, limit))
 
     def release(self, name: str) -> None:
-        """The skill left the model's context: its window closes (W1)."""
-        self._context.release(self.find(name).identity)
+        """The skill left the model's context: its window closes (W1). `name` is the one in `loaded`, or another."""
+        loaded = next((each.identity for each in self.loaded if each.name == name), None)
+        self._context.release(self.find(name).identity if loaded is None else loaded)
 
     async def may_execute(self, tool: str, arguments: Mapping[str, object]) -> Execution:
         """Ask this before running any code-execution tool, and before writing files (X1, X4)."""
@@ -334,22 +358,25 @@ class SkillHost:
             raise UnknownSkillError(f'There is no one server "{shorten(label)}". There are: {known}.', rule="N1")
         return found[0]
 
-    def _index(self) -> SkillSearch:
-        self._searched = tuple(
-            skill
-            for skill in self._directory.skills
-            if skill.model_may_load and skill.state not in {State.DISABLED, State.DENIED}
-        )
-        return SkillSearch((skill.name, skill.description, _body(skill)) for skill in self._searched)
+    def _index(self) -> tuple[SkillSearch, tuple[KnownSkill, ...]]:
+        offered = self._directory.offered()
+        return SkillSearch((skill.name, skill.description, _body(skill)) for skill in offered), offered
 
     async def _discover(self, server: SkillServer) -> None:
         await server.discover()
         if self._consent is not None:
             entries = (each.entry for each in server.skills.values())
-            await self._consent.observe(server.label, entries, server.refused_uris)
+            try:
+                await self._consent.observe(server.label, entries, server.refused_uris)
+            except StateError as error:  # nothing of it is loaded: that observes again, and fails again
+                self._report_state(error)
+
+    def _report_state(self, error: StateError) -> None:
+        message = f"{error.message} Until then no skill of a server is loaded."
+        self._problems["state"] = (Problem(subject="approvals", message=message, rule=error.rule),)
 
     def _report(self, problem: Problem) -> None:
-        self._problems["cache"] = (*self._problems.get("cache", ())[-_MOST_REPORTS:], problem)
+        self._cache_reports.append(problem)  # from any thread
 
     async def _close_servers(self) -> None:
         with anyio.CancelScope(shield=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -40,7 +41,7 @@ _NOTICE: Final = 5.0  # seconds for a server to take in what needs no answer
 _FAREWELL: Final = 2.0
 _STREAMS: Final = 20  # how many event streams may be opened anew within a minute
 _BLOCK: Final = 64 * 1024
-_EMPTY_LINES: Final = (b"\n\n", b"\n\r\n", b"\r\r")
+_EMPTY_LINE: Final = re.compile(rb"\n\r?\n|\r\r")  # ends an event
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 _ABANDONED: Final = "was not waited for any longer"
@@ -223,12 +224,13 @@ class _BoundedStream(httpx2.AsyncByteStream):
             size += len(chunk)
             if self._has_events:
                 recent = tail + chunk
-                first, last = _event_ends(recent)
-                self._check(size - len(recent) + first)
-                size = min(size, len(recent) - last)
-                tail = recent[last:][-2:]
-            else:
-                self._check(size)
+                begins = len(recent) - size  # where the event that is not over began, maybe long before
+                for empty_line in _EMPTY_LINE.finditer(recent):
+                    self._check(empty_line.start() - begins)
+                    begins = empty_line.end()
+                size = len(recent) - begins
+                tail = recent[max(begins, len(recent) - 2) :]
+            self._check(size)
             held += chunk
             if len(held) >= _BLOCK or (self._has_events and (b"\n" in chunk or b"\r" in chunk)):
                 yield bytes(held)
@@ -311,10 +313,3 @@ def _is_jsonrpc_error(content: bytes) -> bool:
 
 def _content_type(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-
-
-def _event_ends(text: bytes) -> tuple[int, int]:
-    """Where the first event of the text ends, and the last one; an event ends at an empty line."""
-    first = min((place for line in _EMPTY_LINES if (place := text.find(line)) >= 0), default=len(text))
-    last = max((place + len(line) for line in _EMPTY_LINES if (place := text.rfind(line)) >= 0), default=0)
-    return first, last

@@ -12,8 +12,9 @@ import anyio
 from skillquay.core.acting import ActingSkill, Windows
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
+from skillquay.core.identity import SkillId
 from skillquay.core.uris import SkillUri
-from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
+from skillquay.core.verification import VerifiedSkill
 from skillquay.errors import (
     EntryError,
     RefusedError,
@@ -25,7 +26,6 @@ from skillquay.host.client import is_missing
 
 if TYPE_CHECKING:
     from skillquay.core.entries import SkillEntry
-    from skillquay.core.identity import SkillId
     from skillquay.core.verification import UnverifiedFile, VerifiedFile
     from skillquay.host.approver import Inspect
     from skillquay.host.client import Received
@@ -53,18 +53,17 @@ class Loading:
         self._shelf = shelf
         self._locks: defaultdict[SkillId, anyio.Lock] = defaultdict(anyio.Lock)
 
-    async def load(self, server: SkillServer, skill: SkillId, received: Received) -> tuple[ActingSkill, bool]:
-        """Approve, fetch, verify, open the window. The flag says that this very content was in use already (P5)."""
+    async def load(self, server: SkillServer, skill: SkillId, received: Received) -> ActingSkill:
+        """Approve, fetch, verify, open the window. A skill that is in use and has not changed is taken as it is."""
         async with self._locks[skill]:
             entry = await self._current(server, skill, received)
             held = self.windows.open_windows.get(skill)
             if held is not None and isinstance(held.loaded, VerifiedSkill) and held.entry.says == entry.says:
-                return held, True
-            acting = await self._loaded(server, skill, entry)
-            again = held is not None and _digest(held) == _digest(acting) is not None
+                return held
+            acting = await self._loaded(server, entry)
             self.windows = self.windows.open(acting)
-            await self._consent.note("loaded", skill, _digest(acting) or "generated")
-            return acting, again
+            await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
+            return acting
 
     async def read(self, server: SkillServer, acting: ActingSkill, reference: str | SkillUri) -> FileOfSkill:
         """A file of a skill in use, by its path or its URI: listed in the held entry, verified against it (W2, V1)."""
@@ -78,9 +77,9 @@ class Loading:
             except (VerificationError, UnavailableError) as failure:
                 if isinstance(failure, UnavailableError) and not is_missing(failure):
                     raise
-                fresh = await self._recovered(server, acting.skill, acting.entry, failure)
+                fresh = await self._recovered(server, acting.entry, failure)
             before = acting
-            acting = ActingSkill(skill=acting.skill, loaded=await self._verified(server, acting.skill, fresh))
+            acting = await self._verified(server, fresh)
             self.windows = self.windows.open(acting)
             await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
             if not isinstance(acting.entry.resources, Manifest):
@@ -124,54 +123,61 @@ class Loading:
         uris = await self._shelf.find_dynamic_files(server.client, acting)
         return [(entry.root.relative(uri), None) for uri in uris]
 
+    async def fresh(self, server: SkillServer, uri: SkillUri) -> Received:
+        """The entry as the server has it now. What was answered about another one ends here, for good (A2)."""
+        try:
+            received = await server.client.get_skill(uri)
+        except EntryError:
+            await self._consent.observe(server.label, (), [uri])
+            raise
+        await self._consent.observe(server.label, [received.entry])
+        server.hold(received)
+        return received
+
     async def _current(self, server: SkillServer, skill: SkillId, received: Received) -> SkillEntry:
         """The entry as the server has it now: the one that was listed, as long as that counts as current (L6)."""
         if received.expires <= time.monotonic() or server.connection.changed:
             try:
-                received = await server.client.get_skill(skill.uri)
+                return (await self.fresh(server, skill.uri)).entry
             except UnavailableError as error:
                 if is_missing(error):
                     raise
                 # The server lists it and does not answer for it. What it listed is what will be verified.
-            server.hold(received)
         await self._consent.observe(skill.server, [received.entry])
         return received.entry
 
-    async def _loaded(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> ActingSkill:
+    async def _loaded(self, server: SkillServer, entry: SkillEntry) -> ActingSkill:
+        skill = _identity(server, entry)
         await self._consent.may_load(skill, entry, self.inspector(server, skill, entry))
         try:
             loaded = await self._shelf.skill(server.client, skill, entry)
         except (VerificationError, UnavailableError) as failure:
             if isinstance(failure, UnavailableError) and not is_missing(failure):
                 raise
-            entry = await self._recovered(server, skill, entry, failure)
-            loaded = await self._verified(server, skill, entry)
+            return await self._verified(server, await self._recovered(server, entry, failure))
         return ActingSkill(skill=skill, loaded=loaded)
 
-    async def _verified(
-        self, server: SkillServer, skill: SkillId, entry: SkillEntry
-    ) -> VerifiedSkill | UnverifiedSkill:
+    async def _verified(self, server: SkillServer, entry: SkillEntry) -> ActingSkill:
         """What was recovered once is not tried a second time: whatever fails now is final (V3)."""
+        skill = _identity(server, entry)
         try:
-            return await self._shelf.skill(server.client, skill, entry)
+            return ActingSkill(skill=skill, loaded=await self._shelf.skill(server.client, skill, entry))
         except VerificationError as failure:
             await self._consent.note("refused", skill, failure.message)
             raise
 
     async def _recovered(
-        self, server: SkillServer, skill: SkillId, held: SkillEntry, failure: VerificationError | UnavailableError
+        self, server: SkillServer, held: SkillEntry, failure: VerificationError | UnavailableError
     ) -> SkillEntry:
         """One `skills/get`: an entry that says the same again is refused, another one is asked about (V3, D3)."""
-        await self._consent.note("refused", skill, failure.message)
+        await self._consent.note("refused", _identity(server, held), failure.message)
         try:
-            received = await server.client.get_skill(skill.uri)
+            fresh = (await self.fresh(server, held.uri)).entry
         except (UnavailableError, EntryError):
             raise failure from None
-        if received.entry.says == held.says:
+        if fresh.says == held.says:
             raise failure
-        server.hold(received)
-        fresh = received.entry
-        await self._consent.observe(skill.server, [fresh])
+        skill = _identity(server, fresh)
         try:
             await self._consent.may_recover(skill, held, fresh, self.inspector(server, skill, fresh))
         except RefusedError as refusal:
@@ -186,6 +192,11 @@ class Loading:
         if acting.skill in self.windows.open_windows:
             self.windows = self.windows.open(acting)
         return FileOfSkill(file=file)
+
+
+def _identity(server: SkillServer, entry: SkillEntry) -> SkillId:
+    """Who the skill is, in the spelling its server uses now: another spelling of a URI is the same skill (N1)."""
+    return SkillId(server=server.label, uri=entry.uri)
 
 
 def _digest(acting: ActingSkill) -> str | None:

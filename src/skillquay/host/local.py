@@ -13,9 +13,11 @@ import stat
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillquay.core.context import LocalSkill
+from skillquay.core.decisions import model_may_load
+from skillquay.core.entries import LIMITS
 from skillquay.core.frontmatter import cut
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.lenient import read_leniently
@@ -26,10 +28,11 @@ from skillquay.host.configuration import Problem
 from skillquay.sources.directory import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Discovered", "LocalEntry", "LocalFile", "discover", "list_files", "read_body", "read_file"]
+__all__ = ["Discovered", "LocalEntry", "LocalFile", "discover", "list_files", "read_body", "read_bytes", "read_file"]
 
+Taken = TypeVar("Taken")
 MAX_DEPTH: Final = 4
 MAX_DIRECTORIES: Final = 2_000
 MAX_SKILLS: Final = 1_000
@@ -41,7 +44,6 @@ _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O
 _DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 # A directory on the way need not be readable, only passable; where there is no O_PATH it must be both.
 _ON_THE_WAY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
-_YES: Final = frozenset({"true", "yes", "on", "1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +123,27 @@ def read_file(entry: LocalEntry, path: str) -> LocalFile:
     Bytes that are not UTF-8 are written as `\xhh`. A `UriError` says why it is not given: it is absolute, walks, is
     hidden, leads out of the skill, or is no file.
     """
+    return _taken(entry, path, _shown_file)
+
+
+def read_bytes(entry: LocalEntry, path: str) -> bytes:
+    """A file of the skill as it is, found as `read_file` finds it; one that no skill may hold is refused (E4)."""
+
+    def whole(fd: int, candidate: str) -> bytes:
+        size, data = _read(fd, LIMITS.size)
+        if size > LIMITS.size:
+            raise UriError(f'"{shorten(candidate)}" has more than {LIMITS.size:,} bytes.', rule="E4")
+        return data
+
+    return _taken(entry, path, whole)
+
+
+def _taken(entry: LocalEntry, path: str, take: Callable[[int, str], Taken]) -> Taken:
     for candidate in reference_paths(path):
         resolved = _resolved(entry.location, candidate)
         try:
             with _opened(f"{entry.location}/{resolved}", _FILE) as fd:
-                return _shown_file(fd, candidate)
+                return take(fd, candidate)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -256,7 +274,7 @@ class _Search:
                 identity=Local(scope=self.scope, directory=here.location),
                 location=here.location,
                 frontmatter=fields,
-                model_may_load=str(fields.get("disable-model-invocation")).strip().lower() not in _YES,
+                model_may_load=model_may_load(fields),
             )
         )
 

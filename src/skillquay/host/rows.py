@@ -1,7 +1,8 @@
 """What is kept of an answer and of an event, and how it is written into a row and read back, checked whole (A1, N1).
 
 Text goes in as JSON in plain ASCII: paths may hold what is not Unicode, events may hold anything, and not every
-database takes that. A row that does not fit together when it is read is not an answer.
+database takes that. A row that does not fit together when it is read is not an answer: a seal over its columns tells
+when one of them changed by itself or by hand. It keeps out accidents; whoever can write the file can also write a seal.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = [
     "read_answer",
     "read_event",
     "read_kept",
+    "seal",
     "subject",
     "unquoted",
     "write_answer",
@@ -74,27 +76,36 @@ class Event:
 def write_answer(approval: Approval, entry: SkillEntry, at: float) -> dict[str, object]:
     """The columns of an answer that stands."""
     skill = approval.skill
-    return {
+    columns = {
         "subject": subject(skill),
         "what": approval.grant.value,
         "server": skill.server.directory,
         "at": float(at),
+        "ended": None,
         "answer": approval.answer.value,
         "shown": approval.shown,
         "scope": quoted(skill.server.scope),
         "label": quoted(skill.server.label),
         "uri": quoted(skill.uri),
         "pairs": json.dumps(approval.pairs),
-        "entry": json.dumps(_known_part(entry).to_json()),
     }
+    return {**columns, "seal": seal(columns.values()), "entry": json.dumps(_known_part(entry).to_json())}
+
+
+def seal(columns: Iterable[Any]) -> str:
+    """One value for all columns that an answer is read from, in their order; bytes in one of them never fit."""
+    return sha256(json.dumps(list(columns), default=repr).encode()).hexdigest()
 
 
 def read_answer(row: Iterable[Any]) -> Approval | None:
     """The answer in a row; None when it is spoiled.
 
-    The columns: subject, what, server, at, ended, answer, shown, scope, label, uri, pairs.
+    The columns: subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, seal.
     """
-    about, what, directory, at, ended, answer, shown, scope, label, uri, pairs = row
+    *sealed, sealed_as = row
+    if seal(sealed) != sealed_as:
+        return None
+    about, what, directory, at, ended, answer, shown, scope, label, uri, pairs = sealed
     try:
         server = ServerLabel(label=json.loads(label), scope=json.loads(scope))
         skill = SkillId(server=server, uri=SkillUri(json.loads(uri)))

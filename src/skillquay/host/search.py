@@ -6,6 +6,7 @@ import re
 import sqlite3
 from threading import Lock
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,14 +19,15 @@ _WEIGHTS = "8.0, 3.0, 1.0"  # a word in the name says more than one in the descr
 
 
 class SkillSearch:
-    """An index in memory; each document is known by the number it was given in."""
+    """An index in memory, gone with the last who holds it; each document is known by the number it was given in."""
 
     def __init__(self, documents: Iterable[tuple[str, str, str]]) -> None:
         self._lock = Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        finalize(self, self._database.close)
         self._database.execute(
             "CREATE VIRTUAL TABLE skills "
-            "USING fts5(name, description, body, tokenize='porter unicode61', detail=column)"
+            "USING fts5(name, description, body, tokenize='porter unicode61')"
         )
         self._database.execute("BEGIN")
         self._database.executemany(
@@ -47,11 +49,6 @@ class SkillSearch:
                 (" OR ".join(quoted), limit),
             ).fetchall()
         return [row[0] for row in rows]
-
-    def close(self) -> None:
-        """Let it go."""
-        with self._lock:
-            self._database.close()
 
 
 def _storable(text: str) -> str:

@@ -69,12 +69,12 @@ class Shelf:
             if directory.key in asked:
                 continue
             asked.add(directory.key)
-            if len(asked) > _MOST_DIRECTORIES or len(files) > LIMITS.files:
-                raise BudgetError(f"{acting.skill} has more files or directories than a skill may have.", rule="D4")
             children = {child.uri: child for child in await client.read_directory(directory)}
             for uri in acting.own_children(directory, children):
                 (pending if children[uri].is_directory else files).append(uri)
-        return tuple(sorted(files))
+            if len(asked) + len(pending) > _MOST_DIRECTORIES or len(files) > LIMITS.files:
+                raise BudgetError(f"{acting.skill} has more files or directories than a skill may have.", rule="D4")
+        return tuple(sorted({uri.key: uri for uri in files}.values()))
 
     async def _keep(self, skill: SkillId, file: VerifiedFile) -> None:
         """Write to the cache while others go on; a cache that cannot be written is told of, and missed by nobody."""

@@ -23,6 +23,7 @@ from skillquay.host.rows import (
     read_answer,
     read_event,
     read_kept,
+    seal,
     subject,
     unquoted,
     write_answer,
@@ -51,8 +52,7 @@ _DISABLED: Final = "disabled"
 class _Ending(NamedTuple):
     """A row that does not stand any longer, and why."""
 
-    subject: object
-    what: object
+    row: tuple[Any, ...]
     event: Event
     revocation: Revocation | None = None
 
@@ -83,7 +83,7 @@ class Store:
         """The last answer to this question, standing or ended: what a change is measured against (A2)."""
         with self._database.transaction(write=False) as transaction:
             rows = transaction.execute(
-                """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, entry
+                """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, seal, entry
                 FROM skillquay_answers WHERE subject = :subject AND what = :what""",
                 {"subject": subject(skill), "what": grant.value},
             )
@@ -93,7 +93,7 @@ class Store:
         """All answers, ended ones too, of one server or of all."""
         with self._database.transaction(write=False) as transaction:
             rows = transaction.execute(
-                """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, entry
+                """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, seal, entry
                 FROM skillquay_answers"""
             )
         found = [kept for kept in self._readable(rows) if server in {None, kept.approval.skill.server}]
@@ -113,11 +113,13 @@ class Store:
         with self._database.transaction(write=True) as transaction:
             transaction.execute(
                 """INSERT INTO skillquay_answers
-                  (subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, entry)
-                VALUES (:subject, :what, :server, :at, NULL, :answer, :shown, :scope, :label, :uri, :pairs, :entry)
-                ON CONFLICT (subject, what) DO UPDATE SET server = excluded.server, at = excluded.at, ended = NULL,
-                  answer = excluded.answer, shown = excluded.shown, scope = excluded.scope, label = excluded.label,
-                  uri = excluded.uri, pairs = excluded.pairs, entry = excluded.entry""",
+                  (subject, what, server, at, ended, answer, shown, scope, label, seal, uri, pairs, entry)
+                VALUES
+                  (:subject, :what, :server, :at, :ended, :answer, :shown, :scope, :label, :seal, :uri, :pairs, :entry)
+                ON CONFLICT (subject, what) DO UPDATE SET server = excluded.server, at = excluded.at,
+                  ended = excluded.ended, answer = excluded.answer, shown = excluded.shown, scope = excluded.scope,
+                  label = excluded.label, seal = excluded.seal, uri = excluded.uri, pairs = excluded.pairs,
+                  entry = excluded.entry""",
                 columns,
             )
             _note(transaction, _event(skill, at, approval.answer.value, detail))
@@ -126,11 +128,12 @@ class Store:
         """End all answers about this skill, because the user takes them back; how many there were."""
         with self._database.transaction(write=True) as transaction:
             standing = transaction.execute(
-                "SELECT subject, what FROM skillquay_answers WHERE subject = :subject AND ended IS NULL",
+                """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, seal
+                FROM skillquay_answers WHERE subject = :subject AND ended IS NULL""",
                 {"subject": subject(skill)},
             )
-            for about, what in standing:
-                _end(transaction, _Ending(about, what, _event(skill, at, "revoke", str(what))))
+            for row in standing:
+                _end(transaction, _Ending(row, _event(skill, at, "revoke", str(row[1]))))
         return len(standing)
 
     def observe(
@@ -262,47 +265,55 @@ def _endings(
 ) -> list[_Ending]:
     """What does not stand any longer, of all that stands for this server."""
     rows = transaction.execute(
-        """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs
+        """SELECT subject, what, server, at, ended, answer, shown, scope, label, uri, pairs, seal
         FROM skillquay_answers WHERE server = :server AND ended IS NULL""",
         {"server": server.directory},
     )
     endings: list[_Ending] = []
     standing: dict[tuple[str, ...], Approvals] = {}
     skills: dict[tuple[str, ...], SkillId] = {}
+    row_of: dict[tuple[SkillId, Grant], tuple[Any, ...]] = {}
     for row in rows:
         approval = read_answer(row)
         if approval is None or approval.skill.server != server:
             event = Event(
                 at=at, kind="unreadable", server=server.label, scope=server.scope, detail=f"{row[1]} {row[0]}"
             )
-            endings.append(_Ending(row[0], row[1], event))
+            endings.append(_Ending(row, event))
         else:
             key = approval.skill.key
             skills[key] = approval.skill
+            row_of[approval.skill, approval.grant] = row
             standing[key] = standing.get(key, Approvals()).record(approval)
+    ended: list[tuple[str, Revocation]] = []
     for uri in refused:
-        for approval in standing.pop(uri.key, Approvals()).standing.values():
-            revocation = Revocation(approval=approval, change=compare(approval.pairs, _NO_FILES))
-            endings.append(_ending(revocation, "refused", at))
+        gone = standing.pop(uri.key, Approvals()).standing.values()
+        ended += [("refused", Revocation(approval=each, change=compare(each.pairs, _NO_FILES))) for each in gone]
     for entry in entries:
         if (key := entry.uri.key) in standing:
             standing[key], revocations = standing[key].observe(skills[key], entry)
-            endings += [_ending(revocation, "changed", at) for revocation in revocations]
+            ended += [("changed", revocation) for revocation in revocations]
+    for kind, revocation in ended:
+        row = row_of[revocation.approval.skill, revocation.approval.grant]
+        endings.append(_Ending(row, _ending_event(revocation, kind, at), revocation))
     return endings
 
 
-def _ending(revocation: Revocation, kind: str, at: float) -> _Ending:
+def _ending_event(revocation: Revocation, kind: str, at: float) -> Event:
     approval, change = revocation.approval, revocation.change
     moved = [f"{len(change.added)} added, {len(change.removed)} removed, {len(change.rewritten)} rewritten"]
     moved += ["another frontmatter"] * change.frontmatter_changed + ["became dynamic"] * change.became_dynamic
-    event = _event(approval.skill, at, kind, f"{approval.grant} {approval.fingerprint}: {', '.join(moved)}")
-    return _Ending(subject(approval.skill), approval.grant.value, event, revocation)
+    return _event(approval.skill, at, kind, f"{approval.grant} {approval.fingerprint}: {', '.join(moved)}")
 
 
 def _end(transaction: Transaction, ending: _Ending) -> None:
+    about, what, server, at, _, *others, _ = ending.row
+    ended = float(ending.event.at)
+    # A row that was spoiled stays so: it gets no seal that fits.
+    sealed_as = seal((about, what, server, at, ended, *others)) if read_answer(ending.row) else ""
     transaction.execute(
-        "UPDATE skillquay_answers SET ended = :at WHERE subject = :subject AND what = :what",
-        {"at": float(ending.event.at), "subject": ending.subject, "what": ending.what},
+        "UPDATE skillquay_answers SET ended = :ended, seal = :seal WHERE subject = :subject AND what = :what",
+        {"ended": ended, "seal": sealed_as, "subject": about, "what": what},
     )
     _note(transaction, ending.event)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillquay.core.context import Available, render_available
 from skillquay.core.hidden import shorten
-from skillquay.errors import SkillquayError
+from skillquay.errors import SkillquayError, UnknownSkillError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -48,7 +48,7 @@ class Tool:
         if isinstance(arguments, str):
             try:
                 arguments = json.loads(arguments or "{}")
-            except ValueError:
+            except (ValueError, RecursionError):
                 return ToolResult(text=f"The arguments of {self.name} are not JSON.", is_error=True)
         if problem := _problem(self, arguments):
             return ToolResult(text=problem, is_error=True)
@@ -69,7 +69,7 @@ def skill_tools(host: SkillHost) -> tuple[Tool, ...]:
             return await host.read_skill(arguments["name"])
         if "server" in arguments and "uri" in arguments:
             return await host.read_skill_uri(arguments["server"], arguments["uri"])
-        return "Give the name of a skill, or a server and the URI of a skill on it."
+        raise UnknownSkillError("Give the name of a skill, or a server and the URI of a skill on it.", rule="P3")
 
     async def read_skill_file(arguments: Mapping[str, Any]) -> str:
         return await host.read_skill_file(arguments["name"], arguments["path"])

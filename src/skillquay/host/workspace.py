@@ -63,6 +63,11 @@ class Workspace:
         return Surroundings(skills=tuple(skills.values()), configuration=configuration, problems=tuple(problems))
 
     @property
+    def configuration_path(self) -> str | None:
+        """The file that names the folder's servers; it is the scope of their labels (N1)."""
+        return None if self.folder is None else os.path.realpath(os.path.join(self.folder, _CONFIGURATION))
+
+    @property
     def offers_anything(self) -> bool:
         """True when the folder has skills or servers of its own."""
         return self.folder is not None and any(
