@@ -7,15 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import pytest
 from mcp.client import Client
 from mcp.server.lowlevel import Server
 
-if TYPE_CHECKING:
-    from skillquay import Skills
+from skillquay import PolicyApprover, SkillHost, Skills
+from skillquay.server.app import make_server
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
@@ -69,12 +70,17 @@ def programs() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("document", "program"), programs())
+def loads_skills(program: tuple[str, str]) -> bool:
+    return "SkillHost" in program[1]
+
+
+@pytest.mark.parametrize(("document", "program"), [each for each in programs() if not loads_skills(each)])
 def test_a_program_in_a_document_publishes_skills(document: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {"__name__": document}
     exec(compile(program, document, "exec"), names)
-    skills: Skills = names["skills"]
+    skills = names["skills"]
+    assert isinstance(skills, Skills)
 
     async def list_skills() -> list[str]:
         server = names.get("mcp")
@@ -88,6 +94,60 @@ def test_a_program_in_a_document_publishes_skills(document: str, program: str, m
             skills.close()
 
     assert any(uri.startswith("skill://") and uri.endswith("/SKILL.md") for uri in anyio.run(list_skills))
+
+
+@pytest.mark.parametrize(("document", "program"), [each for each in programs() if loads_skills(each)])
+def test_a_program_in_a_document_uses_skills(
+    document: str, program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {"__name__": document}
+    exec(compile(program, document, "exec"), names)
+    if "main" in names:
+        anyio.run(names["main"])
+    elif "run_agent" in names:
+        anyio.run(use_loop, names["run_agent"])
+    else:
+        assert anyio.run(run_command, names["run_shell"]) == "would run ls"
+
+
+def example_host() -> SkillHost:
+    server = make_server("example", Skills("examples/skills"))
+    approver = PolicyApprover(trust=["acme"])
+    return SkillHost(servers={"acme": server}, state=":memory:", approver=approver, user_skills=())
+
+
+async def use_loop(run_agent: Any) -> None:
+    """A model that asks for a skill, then for one of its files, then answers with what it was given."""
+    asked: list[dict[str, Any]] = []
+
+    async def complete(**request: Any) -> Any:
+        asked.append(request)
+        file = {"name": "refunds", "path": "examples/letter.md"}
+        calls = [("read_skill", {"name": "refunds"}), ("read_skill_file", file)]
+        turn = len(asked) - 1
+        if turn < len(calls):
+            name, arguments = calls[turn]
+            call = {"type": "tool_use", "id": f"call-{turn}", "name": name, "input": arguments}
+            return SimpleNamespace(content=[call])
+        return SimpleNamespace(content=[{"type": "text", "text": "Done."}])
+
+    async with example_host() as host:
+        assert await run_agent(host, "Refund order 7.", complete) == "Done."
+    assert "- refunds (from MCP server acme)" in asked[0]["system"]
+    assert {tool["name"] for tool in asked[0]["tools"]} >= {"read_skill", "read_skill_file", "search_skills"}
+    given = [block for message in asked[-1]["messages"] for block in message["content"] if isinstance(block, dict)]
+    results = [block for block in given if block["type"] == "tool_result"]
+    assert [result["tool_use_id"] for result in results] == ["call-0", "call-1"]
+    assert '<skill-content origin="MCP server acme" name="refunds"' in results[0]["content"]
+    assert (ROOT / "examples/skills/refunds/examples/letter.md").read_text(encoding="utf-8") in results[1]["content"]
+
+
+async def run_command(run_shell: Any) -> Any:
+    async with example_host() as host:
+        return await run_shell(host, "ls")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
