@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -190,7 +191,14 @@ async def test_a_server_that_asks_without_taking_in_the_answers_is_left() -> Non
     assert said == "asks more than 100 questions without taking in the answers"
 
 
-@pytest.mark.parametrize("does", ["repeats_a_question", "asks_and_listens"])
+@pytest.mark.rule("B1")
+async def test_a_question_that_is_repeated_without_end_is_one_question() -> None:
+    async with connected(odd("repeats_a_question"), Ending(), grace=0.1) as client:
+        assert await ask(client) == {"text": "done"}
+        assert len(asyncio.all_tasks()) < 100
+
+
+@pytest.mark.parametrize("does", ["takes_back_questions", "asks_and_listens"])
 async def test_a_server_may_ask_as_often_as_it_takes_in_the_answers(does: str) -> None:
     ending = Ending()
     async with connected(odd(does), ending) as client:
@@ -279,6 +287,12 @@ async def test_a_command_that_the_system_does_not_take_is_not_available() -> Non
     with pytest.raises(UnavailableError, match='The command "cat" cannot be started: Argument list too long'):
         async with stdio_transport(server, cap=lambda: MIB, ending=Ending()):
             pass
+
+
+def test_a_signal_without_a_name_is_told_by_its_number() -> None:
+    ending = Ending()
+    ending.exited(-250)
+    assert ending.reason == "was ended by signal 250"
 
 
 # That it is gone

@@ -448,20 +448,24 @@ def test_threads_share_one_store(store: Store) -> None:
 
 RIVAL = """
 import sys
-from skillquay.core.approvals import Grant
 from skillquay.host.store import Store
-from tests.host.test_store import A, ACME, B, OTHER, answer, keep
 from tests.core.builders import publish
+from tests.host.test_store import A, ACME, B, answer, keep
 
 role, where, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 sys.stdin.readline()
 store = Store.open(where)
-for number in range(rounds):
-    if role == "answers":
+if role == "answers":
+    for _ in range(rounds):
         store.record(answer(A), A.entry, at=1.0)
-    elif role == "observes":
+    store.disable("done", at=1.0)
+elif role == "observes":
+    done = False
+    while not done:
+        done = "done" in store.disabled()
         store.observe(ACME, [B.entry], at=2.0)
-    else:
+else:
+    for number in range(rounds):
         keep(store, publish(at=f"skill://{role}-{number}"))
 store.close()
 """
@@ -478,34 +482,32 @@ def finish(processes: list[subprocess.Popen[bytes]]) -> None:
         assert process.stdin is not None
         process.stdin.write(b"\n")
         process.stdin.flush()
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert (process.returncode, errors) == (0, b"")
+    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+    assert errors == [""] * len(processes)
 
 
 @pytest.mark.rule("A2", "K4")
-def test_one_process_answers_while_another_observes_and_each_answer_ends_once(
-    where: str, open_store: OpenStore
-) -> None:
-    finish([start("answers", where, 150), start("observes", where, 150)])
+def test_one_process_answers_while_others_observe_and_each_answer_ends_once(where: str, open_store: OpenStore) -> None:
+    finish([start("answers", where, 150), start("observes", where, 0), start("observes", where, 0)])
     store = open_store()
     happened = kinds(store, A.id())
     assert happened.count("allow") == 150
-    # An answer that stood when other content was seen ended then, once; one given afterwards stands.
+    # What stood when other content was seen ended then, and once, whoever of the two saw it first.
     assert all(before == "allow" for before, now in pairwise(happened) if now == "changed")
-    assert (store.approval(A.id(), Grant.LOAD) is not None) == (happened[-1] == "allow")
+    assert happened[-1] == "changed"
+    assert store.approval(A.id(), Grant.LOAD) is None
 
 
 @pytest.mark.rule("K4")
 def test_processes_that_open_a_new_store_and_write_at_once_lose_nothing(where: str, open_store: OpenStore) -> None:
-    roles = ["one", "two", "three", "four"]
-    finish([start(role, where, 25) for role in roles])
+    roles = ["one", "two", "three", "four", "five", "six"]
+    finish([start(role, where, 15) for role in roles])
     store = open_store()
     for role in roles:
-        for number in range(25):
+        for number in range(15):
             skill = publish(at=f"skill://{role}-{number}")
             assert store.approval(skill.id(), Grant.LOAD) == answer(skill)
-    assert len(store.audit(limit=1000)) == 100
+    assert len(store.audit(limit=1000)) == 90
 
 
 # The place

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -442,6 +443,22 @@ def test_a_database_that_is_locked_too_long_is_told(
         assert store.observe(ACME, [A.entry], at=3.0) == []
     other.close()
     store.record(ALLOWED, A.entry, at=4.0)
+
+
+def test_a_new_file_that_another_process_is_just_setting_up_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "answers.db"
+    opened: list[Store] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE something (else_ TEXT)")
+        thread = threading.Thread(target=lambda: opened.append(Store.open(path)))
+        thread.start()
+        thread.join(0.3)
+        assert not opened
+        other.execute("COMMIT")
+        thread.join(30)
+    with closing(opened[0]) as store:
+        store.record(ALLOWED, A.entry, at=1.0)
 
 
 def test_a_store_that_was_closed_says_so(tmp_path: Path) -> None:

@@ -26,9 +26,10 @@ __all__ = [
     "render_local_file",
     "render_resource",
     "render_skill",
+    "render_tool_result",
 ]
 
-_TAGS = ("skill-content", "skill-file", "skill-files", "available-skills", "resource-content")
+_TAGS = ("skill-content", "skill-file", "skill-files", "available-skills", "resource-content", "tool-result")
 _UNVERIFIABLE = "generated, not verifiable"
 
 # What a reader may not see between two letters: white space, controls, combining marks, all that is default-ignorable.
@@ -141,6 +142,12 @@ def render_resource(server: ServerLabel, uri: str, data: bytes, *, limit: int) -
     return _tagged("resource-content", attributes | shortened, text)
 
 
+def render_tool_result(server: ServerLabel, tool: str, text: str, *, limit: int) -> str:
+    """What a tool of a server answered. It activates nothing, and approves nothing (R2, O5)."""
+    text, shortened = _cut(text, limit)
+    return _tagged("tool-result", {"origin": f"MCP server {server}", "tool": tool} | shortened, text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Available:
     """A skill the model may ask for: the name that reaches it, what it is for, and where it comes from."""
@@ -167,19 +174,24 @@ def render_available(skills: Sequence[Available], *, budget: int) -> str:
     so that prompt caches hold. A token is taken for four bytes of UTF-8.
     """
     room = budget * 4 - len(_HOW_TO_LOAD) - _FRAME
-    lines: list[str] = []
     for shorten_description in (_in_full, _first_sentence, _nothing):
-        lines = [_line(skill, shorten_description) for skill in skills]
-        if sum(map(_bytes, lines)) + len(lines) <= room:
+        lines = _lines_within(room, skills, shorten_description)
+        if len(lines) == len(skills):
             return _available(lines)
-    room -= len(_MORE) + 12
-    kept = 0
-    for line in lines:
+    lines = _lines_within(room - len(_MORE) - 12, skills, _nothing)
+    return _available([*lines, _MORE.format(count=len(skills) - len(lines))])
+
+
+def _lines_within(room: int, skills: Sequence[Available], shorten_description: Callable[[str], str]) -> list[str]:
+    """The first skills, as many as there is room for; the others take no time."""
+    lines: list[str] = []
+    for skill in skills:
+        line = _line(skill, shorten_description)
         room -= _bytes(line) + 1
         if room < 0:
             break
-        kept += 1
-    return _available([*lines[:kept], _MORE.format(count=len(lines) - kept)])
+        lines.append(line)
+    return lines
 
 
 _FRAME = 2 * len('<available-skills boundary="">') + 2 * 24 + 8

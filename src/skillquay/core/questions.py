@@ -62,7 +62,7 @@ class Question:
         """All that a person is shown, each line safe to print. What a server says is marked as what it says."""
         entry, server = self.entry, self.skill.server
         yield visible(self.text)
-        yield f"  from          MCP server {visible(server.label)}, configured in {visible(server.scope)}"
+        yield f"  from          MCP server {visible(server.label)} ({visible(server.scope)})"
         yield f"  skill         {visible(entry.uri)}"
         yield f"  says it is    {visible(entry.name)}: {visible(entry.description)}"
         if self.detail:

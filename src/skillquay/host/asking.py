@@ -41,6 +41,10 @@ class SdkRequester:
         """The extensions the server declares."""
         return dict(self._client.server_capabilities.extensions or {})
 
+    async def declared(self) -> dict[str, Any]:
+        """The same."""
+        return self.capabilities
+
     async def request(self, method: str, params: Mapping[str, Any], *, cap: int) -> dict[str, Any]:  # noqa: ARG002
         """One request; the result as it came."""
         try:

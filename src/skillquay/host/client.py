@@ -38,6 +38,10 @@ class Requester(Protocol):
         """The extensions it declares."""
         ...
 
+    async def declared(self) -> dict[str, Any]:
+        """The same, of a server that is connected now: one that was lost is connected again."""
+        ...
+
     async def request(self, method: str, params: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
         """One request; the result as it came."""
         ...
@@ -106,15 +110,14 @@ class SkillsClient:
     @property
     def reads_directories(self) -> bool:
         """True when the server declares `directoryRead: true`."""
-        declared = self._asked.capabilities.get(EXTENSION)
-        return isinstance(declared, Mapping) and declared.get("directoryRead") is True
+        return _reads_directories(self._asked.capabilities)
 
     async def list_skills(self, into: Listing | None = None) -> Listing:
         """All pages of `skills/list`, within bounds of pages, entries and bytes (L4). Nothing is fetched (R3).
 
         Pages arrive in `into`: after a failure, `into.settle()` gives what came before it.
         """
-        self._check_declared()
+        await self._check_declared()
         listing = into or Listing()
         budgets = self._budgets
         params: dict[str, Any] = {}
@@ -149,7 +152,7 @@ class SkillsClient:
 
     async def get_skill(self, uri: str) -> Received:
         """The entry of one skill, listed or not: only this makes a URI a skill (U4, L3, L7)."""
-        self._check_declared()
+        await self._check_declared()
         wanted = SkillUri(uri)
         answer = await self._asked.request("skills/get", {"uri": str(wanted)}, cap=self._budgets.page_bytes)
         if "skill" not in answer:
@@ -181,7 +184,7 @@ class SkillsClient:
 
     async def read_directory(self, uri: str) -> tuple[Child, ...]:
         """The direct children of a directory, as the server lists them now, within bounds (L4, D1)."""
-        if not self.reads_directories:
+        if not _reads_directories(await self._asked.declared()):
             raise UnavailableError("The server does not declare directoryRead, so it is not asked.", rule="C4")
         directory = SkillUri(uri)
         budgets = self._budgets
@@ -201,14 +204,19 @@ class SkillsClient:
             params = {"uri": str(directory), "cursor": cursor}
         raise BudgetError(f"The listing of {shorten(directory)} does not end within its bounds.", rule="L4")
 
-    def _check_declared(self) -> None:
-        if not self.declares_skills:
+    async def _check_declared(self) -> None:
+        if not isinstance((await self._asked.declared()).get(EXTENSION), Mapping):
             raise UnavailableError(f"The server does not declare {EXTENSION}; it is not asked for skills.", rule="C4")
 
 
 def is_missing(error: UnavailableError) -> bool:
     """True when the server says that there is nothing at the URI, in the words of any revision (R1)."""
     return error.code in _MISSING
+
+
+def _reads_directories(capabilities: Mapping[str, Any]) -> bool:
+    declared = capabilities.get(EXTENSION)
+    return isinstance(declared, Mapping) and declared.get("directoryRead") is True
 
 
 def _expires(answer: Mapping[str, Any]) -> float:

@@ -21,8 +21,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from skillquay import __version__
-from skillquay.core.hidden import shorten
-from skillquay.errors import SkillquayError, UnavailableError
+from skillquay.errors import BudgetError, SkillquayError, UnavailableError
 from skillquay.host.asking import ask
 from skillquay.host.configuration import HttpServer, StdioServer, expand
 from skillquay.host.failures import Ending, describe
@@ -123,6 +122,14 @@ class Connection:
                 raise UnavailableError(f"{self._name} {attempt.error or 'cannot be reached'}.")
             return attempt.client
 
+    async def declared(self) -> dict[str, Any]:
+        """The extensions the server declares, once it is connected, within the deadline of calls."""
+        deadline = self._budgets.call
+        with anyio.move_on_after(deadline):
+            await self.connect()
+            return self.capabilities
+        raise UnavailableError(f"{self._name} did not connect within {deadline:g} seconds.")
+
     async def request(self, method: str, params: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
         """Ask, within the deadline of calls; an answer longer than `cap` is not taken."""
         deadline = self._budgets.call
@@ -163,12 +170,14 @@ class Connection:
         try:
             return await question()
         except MCPError as error:
-            if error.code in {CONNECTION_CLOSED, REQUEST_TIMEOUT} and attempt is not None:
+            assert attempt is not None, "a question is asked through an attempt"
+            if error.code in {CONNECTION_CLOSED, REQUEST_TIMEOUT}:
                 attempt.closing.set()
-                raise UnavailableError(f"{self._name} {describe(error, attempt.ending)}.", code=error.code) from None
-            raise UnavailableError(
-                f'{self._name} answers with error {error.code}: "{shorten(error.message, 200)}".', code=error.code
-            ) from None
+            told = attempt.ending.find(error) or (attempt.ending.error if error.code == CONNECTION_CLOSED else None)
+            message = f"{self._name} {describe(error, attempt.ending)}."
+            if isinstance(told, BudgetError):
+                raise BudgetError(message) from None
+            raise UnavailableError(message, code=None if told else error.code) from None
         except ValidationError:
             raise UnavailableError(f"{self._name} gives an answer that is not valid MCP.") from None
         except SkillquayError:

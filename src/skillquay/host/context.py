@@ -183,9 +183,7 @@ class ModelContext:
         windows = self._host.loading.windows.open_windows if self._host.has_state else {}
         for skill, window in windows.items():
             try:
-                await self._host.consent.may_execute(
-                    skill, window.entry, shown, self._inspector(skill, window.entry)
-                )
+                await self._host.consent.may_execute(skill, window.entry, shown, self._inspector(skill, window.entry))
             except RefusedError as refusal:
                 found.append((skill, False))
                 reason = refusal.message

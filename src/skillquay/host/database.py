@@ -49,6 +49,7 @@ _TABLES: Final = (
 _AUDIT_COLUMNS: Final = """subject TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, kind TEXT NOT NULL,
       server TEXT NOT NULL, scope TEXT NOT NULL, uri TEXT NOT NULL, detail TEXT NOT NULL)"""
 _AUDIT_INDEX: Final = "CREATE INDEX skillquay_audit_subject ON skillquay_audit (subject)"
+_SQLITE_KNOWN: Final = "SELECT 1 FROM sqlite_master WHERE name = 'skillquay_schema'"
 _SQLITE_SCHEMA: Final = (
     *_TABLES,
     f"CREATE TABLE skillquay_audit (id INTEGER PRIMARY KEY AUTOINCREMENT, {_AUDIT_COLUMNS}",
@@ -57,6 +58,10 @@ _SQLITE_SCHEMA: Final = (
       BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END""",
     """CREATE TRIGGER skillquay_audit_delete BEFORE DELETE ON skillquay_audit
       BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END""",
+)
+# Not to_regclass: it answers from a cache, which a wait for the advisory lock does not refresh.
+_POSTGRES_KNOWN: Final = (
+    "SELECT 1 FROM pg_tables WHERE tablename = 'skillquay_schema' AND schemaname = ANY (current_schemas(false))"
 )
 _POSTGRES_SCHEMA: Final = (
     *_TABLES,
@@ -130,12 +135,11 @@ class Database(Protocol):
 def open_database(where: str | os.PathLike[str]) -> Database:
     """The database at a path, `":memory:"` or a `postgresql://` URL, with the tables in it."""
     if isinstance(where, str) and where.startswith(_POSTGRES):
-        return _opened(_Postgres(where), "SELECT 1 WHERE to_regclass('skillquay_schema') IS NOT NULL", _POSTGRES_SCHEMA)
+        return _opened(_Postgres(where), _POSTGRES_KNOWN, _POSTGRES_SCHEMA)
     if isinstance(where, str) and "://" in where:
         scheme = shorten(where.partition("://")[0])
         raise StateError(f"Answers cannot be kept at a {scheme}:// URL. Give a path or a postgresql:// URL.")
-    known = "SELECT 1 FROM sqlite_master WHERE name = 'skillquay_schema'"
-    return _opened(_Sqlite(where), known, _SQLITE_SCHEMA)
+    return _opened(_Sqlite(where), _SQLITE_KNOWN, _SQLITE_SCHEMA)
 
 
 def _opened(database: Database, known: str, schema: tuple[str, ...]) -> Database:

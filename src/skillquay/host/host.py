@@ -16,7 +16,7 @@ from skillquay.core.context import render_available
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import SkillId
 from skillquay.core.uris import SkillUri
-from skillquay.errors import SkillquayError, StateError, UnavailableError, UnknownSkillError
+from skillquay.errors import StateError, UnavailableError, UnknownSkillError
 from skillquay.host.approver import NobodyToAsk
 from skillquay.host.budgets import Budgets
 from skillquay.host.cache import ContentCache, default_cache_directory
@@ -25,7 +25,6 @@ from skillquay.host.consent import Consent
 from skillquay.host.context import ModelContext
 from skillquay.host.directory import Directory, KnownSkill, Standing
 from skillquay.host.loading import Loading
-from skillquay.host.local import read_body
 from skillquay.host.people import People
 from skillquay.host.search import SkillSearch
 from skillquay.host.servers import SkillServer, given_server
@@ -100,7 +99,7 @@ class SkillHost:
         self._problems: dict[str, tuple[Problem, ...]] = {}
         self._servers: dict[ServerLabel, SkillServer] = {}
         self._directory = Directory((), (), Standing())
-        self._search: tuple[SkillSearch, tuple[KnownSkill, ...]] | None = None
+        self._search: SkillSearch | None = None
         self._local: tuple[LocalEntry, ...] = ()
         self._consent: Consent | None = None
         self._loading: Loading | None = None
@@ -292,9 +291,12 @@ class SkillHost:
 
     async def search_skills(self, query: str, *, limit: int = 10) -> tuple[KnownSkill, ...]:
         """The skills the model may load that fit the words best: names, descriptions, bodies of local skills."""
-        search, skills = self._search or await to_thread.run_sync(self._index)
-        self._search = search, skills
-        return tuple(skills[number] for number in await to_thread.run_sync(search.find, query, limit))
+        directory = self._directory
+        search = self._search
+        if search is None:
+            search = await to_thread.run_sync(SkillSearch, directory.offered())
+            self._search = search if directory is self._directory else None
+        return await to_thread.run_sync(search.find, query, limit)
 
     def release(self, name: str) -> None:
         """The skill left the model's context: its window closes (W1). `name` is the one in `loaded`, or another."""
@@ -358,10 +360,6 @@ class SkillHost:
             raise UnknownSkillError(f'There is no one server "{shorten(label)}". There are: {known}.', rule="N1")
         return found[0]
 
-    def _index(self) -> tuple[SkillSearch, tuple[KnownSkill, ...]]:
-        offered = self._directory.offered()
-        return SkillSearch((skill.name, skill.description, _body(skill)) for skill in offered), offered
-
     async def _discover(self, server: SkillServer) -> None:
         await server.discover()
         if self._consent is not None:
@@ -384,13 +382,3 @@ class SkillHost:
                 for server in self._servers.values():
                     closing.start_soon(server.connection.closed)
         self._tasks.cancel_scope.cancel()
-
-
-def _body(skill: KnownSkill) -> str:
-    """What a search may look through: the body of a local skill only, since nothing is fetched ahead of need (R3)."""
-    if skill.local is None:
-        return ""
-    try:
-        return read_body(skill.local).body
-    except SkillquayError:
-        return ""

@@ -165,7 +165,7 @@ class _Client(httpx2.AsyncClient):
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in {"", "identity"}:
             raise UnavailableError(f'answers in the encoding "{shorten(encoding)}", which it was not asked for')
-        # Events are UTF-8. Else the server could name any codec of Python, and some of them inflate.
+        # Events are UTF-8, whatever the server says: a charset may be the name of any codec of Python.
         response.encoding = "utf-8"
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(

@@ -80,7 +80,8 @@ class Loading:
                 fresh = await self._recovered(server, acting.entry, failure)
             before = acting
             acting = await self._verified(server, fresh)
-            self.windows = self.windows.open(acting)
+            if acting.skill in self.windows.open_windows:  # or it was released meanwhile
+                self.windows = self.windows.open(acting)
             await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
             if not isinstance(acting.entry.resources, Manifest):
                 return await self._read_dynamic(server, acting, uri)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -112,7 +112,7 @@ class Setup:
 class HostUnderTest(Protocol):
     """A running host. A refusal is an `Outcome`; an exception counts as a crash.
 
-    A host without an ability leaves its methods out of what it means: they are never called.
+    Derive from this class and leave out what belongs to abilities that your host does not have: it is never called.
     """
 
     async def listing(self) -> Sequence[Shown]:
@@ -129,27 +129,31 @@ class HostUnderTest(Protocol):
 
     async def load_named(self, name: str) -> Outcome:
         """Load a skill by a name (`Ability.NAMES`)."""
-        ...
+        _lacking(f"load {name}")
 
     async def files(self, server: str, uri: str) -> Sequence[str]:
         """The paths of a loaded skill's files, as the model is told (`Ability.FILES`)."""
-        ...
+        _lacking(f"tell the files of {uri} of {server}")
 
     async def read_resource(self, server: str, uri: str) -> Outcome:
         """Have the model read any resource (`Ability.RESOURCES`)."""
-        ...
+        _lacking(f"read {uri} of {server}")
 
     async def may_execute(self, tool: str, arguments: Mapping[str, str]) -> bool:
         """Would this call of one of the host's own tools go through now? (`Ability.EXECUTION`)"""
-        ...
+        _lacking(f"judge a call of {tool} with {arguments}")
 
     async def granted_tools(self, server: str, uri: str) -> str:
         """The tools a loaded skill was granted by its `allowed-tools` (`Ability.TOOLS`)."""
-        ...
+        _lacking(f"tell the tools of {uri} of {server}")
 
     async def prompt(self) -> str:
         """What the model is told of skills before one is loaded (`Ability.PROMPT`)."""
-        ...
+        _lacking("write the prompt")
+
+
+def _lacking(what: str) -> NoReturn:
+    raise NotImplementedError(f"The host declares an ability whose method it does not have: it cannot {what}.")
 
 
 class HostDriver(Protocol):

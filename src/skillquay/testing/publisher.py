@@ -93,7 +93,7 @@ class Publisher:
     """A server of skills, honest by default. Everything may be changed while it runs.
 
     `entries` are listed and `unlisted` only given by `skills/get`; `files` are what `resources/read` gives; `on` has
-    the handlers that lie; `extension` is the declaration (None for none); `received` is what was asked, in order.
+    the handlers that lie; `extension` is what is declared, if `declares`; `received` is what was asked, in order.
     """
 
     def __init__(

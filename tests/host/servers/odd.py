@@ -84,8 +84,17 @@ def asks(request: dict[str, Any]) -> None:
 
 
 def repeats_a_question(request: dict[str, Any]) -> None:
-    for _ in range(500):
+    """Far more often than there is room for answers that nobody reads."""
+    for _ in range(10_000):
         send(id="same", method="ping")
+    send(id=request["id"], result={"text": "done"})
+    signal.pause()
+
+
+def takes_back_questions(request: dict[str, Any]) -> None:
+    for number in range(500):
+        send(id=number, method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+        send(method="notifications/cancelled", params={"requestId": number})
     send(id=request["id"], result={"text": "done"})
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from ssl import SSLContext
 
     Answer = Callable[["Asked"], None]
 
@@ -63,12 +64,13 @@ def json_answer(message: dict[str, Any], status: str = "200 OK", **headers: str)
 class RawServer:
     """Shakes hands with clients of all revisions; the rest is up to `answer`. Each connection has a thread."""
 
-    def __init__(self, listening: socket.socket, answer: Answer, session: str | None) -> None:
+    def __init__(self, listening: socket.socket, answer: Answer, session: str | None, tls: SSLContext | None) -> None:
         self.asked: list[Asked] = []
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{listening.getsockname()[1]}/mcp"
         self._listening = listening
         self._answer = answer
         self._session = session
+        self._tls = tls
         self._connections: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
@@ -97,7 +99,15 @@ class RawServer:
                 thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError):
+        with connection, contextlib.suppress(OSError):
+            if self._tls is None:
+                self._talk(connection)
+            else:
+                with self._tls.wrap_socket(connection, server_side=True) as secured:
+                    self._talk(secured)
+
+    def _talk(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as stream:
             if stream.peek(1)[:1] == b"\x16":  # the beginning of TLS, which this server does not speak
                 connection.sendall(head("400 Bad Request"))
                 return
@@ -140,10 +150,10 @@ class RawServer:
 
 
 @contextlib.contextmanager
-def raw_server(answer: Answer, *, session: str | None = None) -> Iterator[RawServer]:
+def raw_server(answer: Answer, *, session: str | None = None, tls: SSLContext | None = None) -> Iterator[RawServer]:
     """Serve, and end all connections in the end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = RawServer(listening, answer, session)
+        server = RawServer(listening, answer, session, tls)
         try:
             yield server
         finally:

@@ -277,7 +277,9 @@ async def honest_local(stage: Stage) -> None:
     stage.add_local(own)
     async with stage.host(acme=Publisher(served)) as host:
         await host.works("acme", served)
-        (shown,) = [shown for shown in await host.listing() if shown.server is None]
-        outcome = await host.load_named(shown.name)
+        names = [shown.name for shown in await host.listing() if shown.server is None]
+        if len(names) != 1:
+            raise Breach(f"Your host shows {len(names)} skills of the person's own, where there is one.")
+        outcome = await host.load_named(names[0])
         if GOOD not in (outcome.text or ""):
             raise Breach(f"Your host did not load the person's own skill: {outcome.refused}")

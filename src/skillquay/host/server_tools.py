@@ -1,0 +1,217 @@
+"""The servers' own tools for the model: named by server, bounded, and answered with their origin (P4, O1, O5).
+
+Calling a tool says nothing about the skills of its server: no approval is read, given or kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from anyio import to_thread
+
+from skillquay.core.context import render_tool_result
+from skillquay.core.hidden import shorten
+from skillquay.errors import SkillquayError, StateError, UnavailableError
+from skillquay.host.asking import ask
+from skillquay.host.configuration import Problem
+from skillquay.host.consent import key_of
+from skillquay.host.tools import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp import Client
+    from mcp_types import Tool as ListedTool
+
+    from skillquay.host.host import SkillHost
+    from skillquay.host.servers import SkillServer
+
+__all__ = ["ServerTool", "server_tools"]
+
+_MOST_TOOLS: Final = 500
+_MOST_PAGES: Final = 50
+_LONGEST_DESCRIPTION: Final = 4 * 1024
+_LONGEST_SCHEMA: Final = 64 * 1024
+_LONGEST_NAME: Final = 64
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_RULE: Final = "P4"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTool(Tool):
+    """A tool of a server. Its arguments are checked by that server, whose schema may say anything."""
+
+    answer: Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
+
+    async def call(self, arguments: object) -> ToolResult:
+        """Answer a call. Whatever is wrong is told, never raised."""
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments or "{}")
+            except (ValueError, RecursionError):
+                return ToolResult(text=f"The arguments of {self.name} are not JSON.", is_error=True)
+        if not isinstance(arguments, Mapping):
+            return ToolResult(text=f"The arguments of {self.name} must be an object.", is_error=True)
+        try:
+            return await self.answer(arguments)
+        except SkillquayError as error:
+            return ToolResult(text=error.message, is_error=True)
+
+
+async def server_tools(host: SkillHost) -> tuple[Tool, ...]:
+    """The tools of all servers that answer within the deadline of discovery, as `server__tool`.
+
+    What cannot be offered is among the problems of the host: servers that fail, tools out of bounds, and tools that
+    come out with one name, of which none is offered. A server that is switched off offers nothing (A5).
+    """
+    try:
+        disabled = await to_thread.run_sync(host.consent.store.disabled)
+    except StateError:  # among the problems already; nothing counts as switched on
+        return ()
+    servers = [host.server_of(label) for label in host.servers if key_of(label) not in disabled]
+    offers = [_Offer(server, host) for server in servers]
+    async with anyio.create_task_group() as asking:
+        for offer in offers:
+            asking.start_soon(offer.fill)
+    counts = Counter(tool.name for offer in offers for tool in offer.tools)
+    tools: list[Tool] = []
+    for offer in offers:
+        for tool in offer.tools:
+            if counts[tool.name] == 1:
+                tools.append(tool)
+            else:
+                offer.remark(f"Several tools would be called {tool.name}. None of them is offered.")
+        offer.report()
+    return tuple(tools)
+
+
+class _Offer:
+    """What one server offers."""
+
+    def __init__(self, server: SkillServer, host: SkillHost) -> None:
+        self.tools: list[ServerTool] = []
+        self._server = server
+        self._budgets = host.budgets
+        self._remarks: dict[str, None] = {}
+
+    def remark(self, message: str) -> None:
+        self._remarks[message] = None
+
+    def report(self) -> None:
+        """Put the remarks in the place of those of the last time."""
+        subject = f'tools of server "{self._server.label}"'
+        others = (problem for problem in self._server.problems if problem.subject != subject)
+        own = (Problem(subject=subject, message=message, rule=_RULE) for message in self._remarks)
+        self._server.problems = (*others, *own)
+
+    async def fill(self) -> None:
+        """List the tools, page by page. What came before a failure is used."""
+        with anyio.move_on_after(self._budgets.discovery) as deadline:
+            try:
+                await self._server.connection.call(self._list)
+            except SkillquayError as error:
+                self.remark(error.message)
+        if deadline.cancelled_caught:
+            self.remark(f"They were not listed within {self._budgets.discovery:g} seconds.")
+
+    async def _list(self, client: Client) -> None:
+        if client.server_capabilities.tools is None:
+            return
+        cursor: str | None = None
+        seen = 0
+        for _ in range(_MOST_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            for listed in page.tools[: _MOST_TOOLS - seen]:
+                self._add(listed)
+            seen += len(page.tools)
+            if seen > _MOST_TOOLS:
+                self.remark(f"There are more than {_MOST_TOOLS:,}; the first ones are offered.")
+                return
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+        self.remark(f"Their listing has more than {_MOST_PAGES} pages; the first ones are offered.")
+
+    def _add(self, listed: ListedTool) -> None:
+        shown = f'The tool "{shorten(listed.name)}" is not offered:'
+        schema = {"type": "object", "properties": {}, **listed.input_schema}  # some services want both said
+        if not listed.name:
+            self.remark("A tool has no name, and is not offered.")
+        elif len(json.dumps(schema)) > _LONGEST_SCHEMA:
+            self.remark(f"{shown} the schema of its arguments has more than {_LONGEST_SCHEMA:,} bytes.")
+        else:
+            answer = partial(self._call, listed.name)
+            self.tools.append(
+                ServerTool(
+                    name=_name(self._server.label.label, listed.name),
+                    description=_cut(listed.description or "", _LONGEST_DESCRIPTION),
+                    parameters=schema,
+                    run=partial(_text, answer),
+                    answer=answer,
+                )
+            )
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        # Not with the SDK's call_tool: it matches the patterns of the server's own output schema against the server's
+        # own answer, which can be made to take for ever.
+        params = {"name": name, "arguments": dict(arguments)}
+        result = await self._server.connection.call(lambda client: ask(client.session, "tools/call", params))
+        if result.get("resultType", "complete") != "complete":
+            raise UnavailableError(f'The tool "{shorten(name)}" asks for more than its arguments, which is not given.')
+        text = "\n".join(_shown(result))
+        rendered = render_tool_result(self._server.label, name, text, limit=self._budgets.shown_characters)
+        return ToolResult(text=rendered, is_error=result.get("isError") is True)
+
+
+async def _text(answer: Callable[[Mapping[str, Any]], Awaitable[ToolResult]], arguments: Mapping[str, Any]) -> str:
+    return (await answer(arguments)).text
+
+
+def _name(label: str, tool: str) -> str:
+    """`server__tool` in the letters that models' services take. A name that is too long ends in a hash of the whole."""
+    name = _NOT_IN_A_NAME.sub("_", f"{label}__{tool}")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    hashed = sha256(json.dumps([label, tool]).encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - 9]}_{hashed}"
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most so many bytes of UTF-8."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit else data[: limit - 3].decode("utf-8", "ignore") + "…"
+
+
+def _shown(result: Mapping[str, Any]) -> list[str]:
+    """The content of a result as text. What is no text is told of, and not given."""
+    content = result.get("content")
+    if not isinstance(content, list):
+        raise UnavailableError('The answer to tools/call has no array "content".', rule=_RULE)
+    parts = [_part(block) for block in content]
+    structured = result.get("structuredContent")
+    if structured is not None and not any(isinstance(block, Mapping) and "text" in block for block in content):
+        parts.append(json.dumps(structured, ensure_ascii=False))
+    return parts
+
+
+def _part(block: object) -> str:
+    if not isinstance(block, Mapping):
+        return "[something that is no content]"
+    kind, resource = block.get("type"), block.get("resource")
+    if kind == "text" and isinstance(block.get("text"), str):
+        return str(block["text"])
+    if kind == "resource" and isinstance(resource, Mapping):
+        if isinstance(resource.get("text"), str):
+            return str(resource["text"])
+        return f"[the bytes of {shorten(str(resource.get('uri')), 200)}]"
+    if kind == "resource_link":
+        return f"[a link to {shorten(str(block.get('uri')), 200)}]"
+    return f"[{shorten(str(kind))}: {shorten(str(block.get('mimeType')))}]"
