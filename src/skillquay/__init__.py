@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from skillquay.host.budgets import Budgets
     from skillquay.host.client import SkillsClient
     from skillquay.host.host import SkillHost
+    from skillquay.host.oauth import Logins
+    from skillquay.host.server_tools import server_tools
     from skillquay.host.terminal import TerminalApprover
     from skillquay.host.tools import (
         Tool,
@@ -42,6 +44,7 @@ __all__ = [
     "Finding",
     "Frontmatter",
     "Level",
+    "Logins",
     "Manifest",
     "NobodyToAsk",
     "PolicyApprover",
@@ -74,6 +77,7 @@ __all__ = [
     "publish",
     "publish_tree",
     "read_tree",
+    "server_tools",
     "verify_file",
     "verify_skill",
 ]
@@ -93,6 +97,8 @@ _HOMES = {
     "host.budgets": ("Budgets",),
     "host.client": ("SkillsClient",),
     "host.host": ("SkillHost",),
+    "host.oauth": ("Logins",),
+    "host.server_tools": ("server_tools",),
     "host.terminal": ("TerminalApprover",),
     "host.tools": (
         "Tool",

@@ -40,7 +40,7 @@ from starlette.routing import Route
 from skillquay.errors import ConfigurationError, StateError, UnavailableError
 from skillquay.host.configuration import HttpServer
 from skillquay.host.host import SkillHost
-from skillquay.host.logins import LoginFile
+from skillquay.host.logins import KeptLogin, LoginFile
 from skillquay.host.oauth import Logins
 from skillquay.host.server_tools import server_tools
 from skillquay.host.store import Store
@@ -348,15 +348,30 @@ async def test_a_login_that_cannot_be_renewed_is_a_problem_and_a_new_login_ends_
         await greet(host)
 
 
+async def test_a_login_that_is_over_and_cannot_be_renewed_is_tried_once(world: World) -> None:
+    await world.login()
+    world.keep(expires=time.time() - 10)
+    world.issuer.refresh.clear()
+    world.at.seen.clear()
+    async with world.host() as host:
+        (problem,) = host.problems
+        assert "wants you to log in" in problem.message
+        asked = len(world.at.seen)
+        assert {path for path, _ in world.at.seen} == {"/token"}
+        server = host.server_named("acme")
+        with pytest.raises(UnavailableError):
+            await server.connection.connect()
+        assert len(world.at.seen) == 2 * asked
+
+
 async def test_a_login_lost_in_the_middle_of_a_session_says_so(world: World) -> None:
     await world.login()
     async with world.host() as host:
-        await greet(host)
+        (tool,) = await server_tools(host)
         assert world.logins.logout("acme", HttpServer(url=world.server.url)) is True
-        with pytest.raises(
-            UnavailableError, match=r'^The server "acme" wants you to log in; run "skillquay login acme"'
-        ):
-            await greet(host)
+        result = await tool.call({"name": "you"})
+        assert result.is_error
+        assert result.text == 'The server "acme" wants you to log in; run "skillquay login acme".'
 
 
 async def test_logging_in_again_replaces_the_login_only_when_it_is_complete(world: World) -> None:
@@ -482,6 +497,34 @@ async def test_a_link_in_the_place_of_a_login_is_not_followed(world: World, tmp_
     async with world.host() as host:
         (problem,) = host.problems
         assert "cannot be read" in problem.message
+
+
+async def test_what_is_no_file_of_the_user_is_no_login_and_is_told_of(world: World) -> None:
+    await world.login()
+    place = world.file
+    place.unlink()
+    os.mkfifo(place)
+    async with world.host() as host:
+        (problem,) = host.problems
+        assert "is not a file of yours" in problem.message
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(StateError, match="cannot be removed"):
+        world.logins.logout("acme", HttpServer(url=world.server.url))
+
+
+async def test_a_directory_that_others_can_look_into_is_closed_to_them(world: World) -> None:
+    world.directory.mkdir(parents=True, mode=0o755)
+    await world.login()
+    assert stat.S_IMODE(world.directory.stat().st_mode) == 0o700
+
+
+def test_a_login_of_a_megabyte_is_not_kept(tmp_path: Path) -> None:
+    tokens = OAuthToken(access_token="x" * 1024 * 1024)
+    kept = KeptLogin(tokens=tokens, expires=None, client=None, metadata=None, resource=None)
+    with pytest.raises(UnavailableError, match="1,048,576 bytes"):
+        LoginFile(str(tmp_path / "logins"), "acme", "https://skills.example/mcp").write(kept)
+    assert not (tmp_path / "logins").exists()
 
 
 # Where a token goes
@@ -700,6 +743,12 @@ def test_the_command_uses_a_server_of_a_folder_only_once_the_folder_is_trusted(
     assert 'There is no login to the server "acme".' in _finished(command("run_logout", "acme", label=None))
     assert "It has: acme, here." in _finished(command("run_logout", "nobody", label=None), 2)
     assert "needs no login" in _finished(command("run_login", "here", label=None, browser=False), 2)
+
+
+def test_the_command_says_when_a_server_asks_for_no_login(command: Callable[..., subprocess.Popen[str]]) -> None:
+    with site(open_app) as free:
+        process = command("run_login", free.url, label=None, browser=False)
+        assert _finished(process) == 'The server "127.0.0.1" asks for no login.\n'
 
 
 def _trust(folder: Path) -> None:

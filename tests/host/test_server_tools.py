@@ -16,6 +16,7 @@ from mcp_types import (
     CallToolResult,
     EmbeddedResource,
     ImageContent,
+    InputRequiredResult,
     ListToolsResult,
     ResourceLink,
     TextContent,
@@ -83,7 +84,8 @@ def listed(name: str, **more: Any) -> Tool:
 
 
 def server(
-    pages: LIST | list[Tool], call: Callable[[str, dict[str, Any]], Awaitable[CallToolResult]] | None = None
+    pages: LIST | list[Tool],
+    call: Callable[[str, dict[str, Any]], Awaitable[CallToolResult | InputRequiredResult]] | None = None,
 ) -> Server[Any]:
     """A server that lists these tools, in one page or by cursor, and answers calls in this way."""
     by_cursor = {None: ListToolsResult(tools=pages)} if isinstance(pages, list) else pages
@@ -91,7 +93,7 @@ def server(
     async def list_tools(_: Any, params: Any) -> ListToolsResult:
         return by_cursor[params.cursor if params else None]
 
-    async def call_tool(_: Any, params: Any) -> CallToolResult:
+    async def call_tool(_: Any, params: Any) -> CallToolResult | InputRequiredResult:
         assert call is not None
         return await call(params.name, params.arguments)
 
@@ -361,26 +363,23 @@ async def test_a_listing_that_is_not_valid_is_told_of(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        ({}, 'has no array "content"'),
-        ({"content": "text"}, 'has no array "content"'),
-        ({"resultType": "input_required", "content": []}, "asks for more than its arguments"),
-        ({"content": [5, {}, {"type": "text"}, {"type": "resource", "resource": 5}, {"type": "audio"}]}, None),
-        ({"content": [], "structuredContent": [], "isError": "no"}, None),
-    ],
-)
-async def test_an_answer_of_any_shape_is_an_answer_or_a_sentence(tmp_path: Path, result: object, said: str) -> None:
-    async with hosting(tmp_path, servers={"acme": raw(result)}) as host:
+async def test_an_answer_that_is_not_valid_is_a_sentence(tmp_path: Path) -> None:
+    async with hosting(tmp_path, servers={"acme": raw({"content": "text"})}) as host:
         (tool,) = await server_tools(host)
-        answer = await tool.call({})
-    if said is None:
-        assert not answer.is_error
-        assert answer.text.startswith("<tool-result ")
-    else:
-        assert answer.is_error
-        assert said in answer.text
+        result = await tool.call({})
+        assert result.is_error
+        assert result.text == 'The server "acme" gives an answer that is not valid MCP.'
+
+
+async def test_a_tool_that_wants_to_ask_a_person_is_not_given_an_answer(tmp_path: Path) -> None:
+    async def call(_: str, __: dict[str, Any]) -> InputRequiredResult:
+        return InputRequiredResult(request_state="later")
+
+    async with hosting(tmp_path, servers={"acme": server([listed("t")], call)}) as host:
+        (tool,) = await server_tools(host)
+        result = await tool.call({})
+        assert result.is_error
+        assert result.text == 'The tool "t" asks for more than its arguments, which is not given.'
 
 
 # What they do not stand in for
@@ -401,7 +400,8 @@ class Recording(Approver):
 async def test_calling_a_servers_tools_never_stands_in_for_an_approval_of_its_skills(tmp_path: Path) -> None:
     (tmp_path / "skills" / "refunds").mkdir(parents=True)
     (tmp_path / "skills" / "refunds" / "SKILL.md").write_bytes(skill_md("refunds"))
-    acme = MCPServer("acme", extensions=[Skills(tmp_path / "skills", watch=False)])
+    skills = Skills(tmp_path / "skills", watch=False)
+    acme = MCPServer("acme", extensions=[skills], middleware=[skills.middleware])
 
     @acme.tool()
     def read(uri: str) -> str:

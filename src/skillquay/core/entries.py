@@ -361,7 +361,12 @@ def _compact(value: object) -> str:
 
 
 def _others(raw: Mapping[str, object], known: frozenset[str]) -> Mapping[str, object]:
+    """What else was there. It never loses an entry (E5): where nobody could write it down again, it is left out."""
     others = {key: value for key, value in raw.items() if key not in known}
+    try:
+        _check_json(others)
+    except EntryError:
+        return _NOTHING
     return MappingProxyType(others) if others else _NOTHING
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -228,8 +229,12 @@ def _expires(answer: Mapping[str, Any]) -> float:
 
 
 def _weight(items: list[object]) -> int:
-    """About how many bytes these items are."""
-    return sum(len(repr(item)) for item in items)
+    """About how many bytes these items are. One too deep to be written out is refused as an entry, not here."""
+    size = 0
+    for item in items:
+        with suppress(RecursionError):
+            size += len(repr(item))
+    return size
 
 
 def _uri_of(item: object) -> SkillUri | None:

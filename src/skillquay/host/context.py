@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,7 +19,7 @@ from skillquay.core.hidden import shorten
 from skillquay.core.identity import SkillId
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.core.verification import VerifiedSkill
-from skillquay.errors import RefusedError, UnavailableError, UriError
+from skillquay.errors import RefusedError, UnavailableError, UnlistedFileError, UriError
 from skillquay.host import local
 from skillquay.host.client import Received, is_missing
 from skillquay.host.directory import State
@@ -268,6 +269,15 @@ class ModelContext:
             raise RefusedError(f'Load the skill "{skill.name}" with read_skill before reading its files.', rule="W1")
         return self._host.server_of(skill.identity.server), acting
 
+    def _check_lookalikes(self, label: ServerLabel, place: SkillUri) -> None:
+        """Refuse what only a careful server would take for a place outside a skill in use (W2)."""
+        looks = _folded(place)
+        for skill in self._host.loading.windows.open_windows:
+            root = _folded(skill.uri.root)
+            if skill.server == label and looks[: len(root)] == root:
+                message = f"{shorten(place)} is no URI of {skill}, which is in use, and looks like one."
+                raise UnlistedFileError(message, uri=place, rule="W2")
+
     def _checked(self, label: ServerLabel, uri: str) -> SkillUri | None:
         """Refuse URIs by which a skill's files could be reached past its window, in whatever spelling (W2, X3)."""
         scheme = _SCHEME.match(uri)
@@ -281,6 +291,7 @@ class ModelContext:
                 raise
             return None
         if not self._host.loading.windows.governing(label, place):
+            self._check_lookalikes(label, place)
             listed = self._host.server_of(label).skills
             for depth in range(2, len(place.key)):
                 if (around := listed.get((*place.key[:depth], SKILL_MD))) is not None:
@@ -291,6 +302,11 @@ class ModelContext:
 
 
 _GENERATED = "The files of this skill are generated; ask for them with list_skill_files."
+
+
+def _folded(uri: SkillUri) -> list[str]:
+    """The segments as the most forgiving server would compare them."""
+    return [unicodedata.normalize("NFKC", segment).casefold().rstrip(" .") for segment in uri.key]
 
 
 def _sizes(entry: SkillEntry) -> Iterator[tuple[str, int | None]]:

@@ -180,7 +180,7 @@ class _KeptAuth(httpx2.Auth):
                     kept = replace(kept, expires=1.0)  # whatever was said of its end: the server has refused it
                 async with contextlib.aclosing(self._provider(kept).async_auth_flow(request)) as flow:
                     sent = await self._next(flow)
-                    while sent is not None and sent is not request:
+                    while sent is not request:
                         sent = await self._next(flow, (yield sent))
             response = yield request
             if response.status_code != httpx2.codes.UNAUTHORIZED:
@@ -231,16 +231,14 @@ class _KeptAuth(httpx2.Auth):
 
     async def _next(
         self, flow: AsyncGenerator[httpx2.Request, httpx2.Response], response: httpx2.Response | None = None
-    ) -> httpx2.Request | None:
-        """What the SDK wants sent next; None at its end. Nothing of a login goes where others could read it."""
+    ) -> httpx2.Request:
+        """What the SDK wants sent next, the request itself at last. Nothing goes where others could read it."""
         try:
             if response is None:
                 sent = await anext(flow)
             else:
                 _check_ends(response)
                 sent = await flow.asend(response)
-        except StopAsyncIteration:
-            return None
         except ValueError as error:
             raise UnavailableError(f"does not let you log in: {shorten(str(error), 200)}") from None
         _check_private(sent.url, self._url)
@@ -267,7 +265,7 @@ class _LoginAuth(_KeptAuth):
         try:
             async with contextlib.aclosing(self._provider(None, self._callback).async_auth_flow(request)) as flow:
                 sent = await self._next(flow)
-                while sent is not None:
+                while True:
                     response = yield sent
                     if sent is request and (self.is_done or response.status_code != httpx2.codes.UNAUTHORIZED):
                         return

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio import to_thread
+from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
 from skillquay.core.context import render_tool_result
 from skillquay.core.hidden import shorten
@@ -26,7 +27,7 @@ from skillquay.host.consent import key_of
 from skillquay.host.tools import Tool, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from mcp import Client
     from mcp_types import Tool as ListedTool
@@ -160,15 +161,19 @@ class _Offer:
             )
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        # Not with the SDK's call_tool: it matches the patterns of the server's own output schema against the server's
-        # own answer, which can be made to take for ever.
-        params = {"name": name, "arguments": dict(arguments)}
-        result = await self._server.connection.call(lambda client: ask(client.session, "tools/call", params))
-        if result.get("resultType", "complete") != "complete":
-            raise UnavailableError(f'The tool "{shorten(name)}" asks for more than its arguments, which is not given.')
+        async def use(client: Client) -> CallToolResult:
+            # Not the SDK's call_tool: it matches the patterns of the server's output schema against the server's own
+            # answer, and a server can make that take for ever.
+            raw = await ask(client.session, "tools/call", {"name": name, "arguments": dict(arguments)})
+            if raw.get("resultType", "complete") != "complete":
+                what = f'The tool "{shorten(name)}" asks for more than its arguments, which is not given.'
+                raise UnavailableError(what, rule=_RULE)
+            return CallToolResult.model_validate(raw, by_name=False)
+
+        result = await self._server.connection.call(use)
         text = "\n".join(_shown(result))
         rendered = render_tool_result(self._server.label, name, text, limit=self._budgets.shown_characters)
-        return ToolResult(text=rendered, is_error=result.get("isError") is True)
+        return ToolResult(text=rendered, is_error=result.is_error)
 
 
 async def _text(answer: Callable[[Mapping[str, Any]], Awaitable[ToolResult]], arguments: Mapping[str, Any]) -> str:
@@ -190,28 +195,19 @@ def _cut(text: str, limit: int) -> str:
     return text if len(data) <= limit else data[: limit - 3].decode("utf-8", "ignore") + "…"
 
 
-def _shown(result: Mapping[str, Any]) -> list[str]:
+def _shown(result: CallToolResult) -> Iterator[str]:
     """The content of a result as text. What is no text is told of, and not given."""
-    content = result.get("content")
-    if not isinstance(content, list):
-        raise UnavailableError('The answer to tools/call has no array "content".', rule=_RULE)
-    parts = [_part(block) for block in content]
-    structured = result.get("structuredContent")
-    if structured is not None and not any(isinstance(block, Mapping) and "text" in block for block in content):
-        parts.append(json.dumps(structured, ensure_ascii=False))
-    return parts
-
-
-def _part(block: object) -> str:
-    if not isinstance(block, Mapping):
-        return "[something that is no content]"
-    kind, resource = block.get("type"), block.get("resource")
-    if kind == "text" and isinstance(block.get("text"), str):
-        return str(block["text"])
-    if kind == "resource" and isinstance(resource, Mapping):
-        if isinstance(resource.get("text"), str):
-            return str(resource["text"])
-        return f"[the bytes of {shorten(str(resource.get('uri')), 200)}]"
-    if kind == "resource_link":
-        return f"[a link to {shorten(str(block.get('uri')), 200)}]"
-    return f"[{shorten(str(kind))}: {shorten(str(block.get('mimeType')))}]"
+    for block in result.content:
+        match block:
+            case TextContent():
+                yield block.text
+            case EmbeddedResource(resource=TextResourceContents() as resource):
+                yield resource.text
+            case EmbeddedResource():
+                yield f"[the bytes of {shorten(block.resource.uri, 200)}]"
+            case ResourceLink():
+                yield f"[a link to {shorten(block.uri, 200)}]"
+            case _:
+                yield f"[{block.type}: {shorten(block.mime_type)}]"
+    if result.structured_content is not None and not result.content:
+        yield json.dumps(result.structured_content, ensure_ascii=False)
