@@ -13,16 +13,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillquay.core.context import LocalSkill, render_file, render_skill
+from skillquay.core.context import (
+    Available,
+    LocalSkill,
+    render_available,
+    render_file,
+    render_files,
+    render_local_file,
+    render_resource,
+    render_skill,
+)
 from skillquay.core.hidden import visible
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.uris import SkillUri
 from skillquay.core.verification import accept_dynamic_file, verify_file
 from tests.core.builders import ACME, EVIL, publish, skill_md
 
-TAGS = ("skill-content", "skill-file", "available-skills")
+TAGS = ("skill-content", "skill-files", "skill-file", "available-skills", "resource-content")
 WHOLE = re.compile(
-    r'\A<(?P<tag>skill-content|skill-file)(?P<attributes>(?: [a-z]+="[^"<>\n\uff02\uff1c\uff1e\ufe64\ufe65]*")+)>'
+    r'\A<(?P<tag>skill-content|skill-files|skill-file|resource-content)(?P<attributes>(?: [a-z]+="[^"<>\n\uff02\uff1c\uff1e\ufe64\ufe65]*")+)>'
     r"\n(?P<inside>.*)\n"
     r'</(?P=tag) boundary="(?P<boundary>[0-9a-f]{24})">\Z',
     re.DOTALL,
@@ -417,3 +426,193 @@ def test_bytes_that_are_no_text_are_written_out() -> None:
     skill = publish({"a.png": data})
     _, inside = parts(render_file(verify_file(skill.entry, skill.uri("a.png"), data), skill.id()))
     assert inside == NOTE + r"\x89PNG\xff"
+
+
+@pytest.mark.rule("P3")
+@given(st.text(st.characters(codec="utf-8"), max_size=30), st.none() | st.integers(0, 40))
+def test_a_body_is_shortened_only_visibly(body: str, limit: int | None) -> None:
+    skill = publish({"SKILL.md": skill_md(body="x" + body)})
+    attributes, inside = parts(render_skill(skill.verified(), skill.id(), limit=limit))
+    text = skill.verified().body
+    is_shortened = limit is not None and len(text) > limit
+    assert ("shortened" in attributes) == is_shortened
+    assert inside.startswith(NOTE)
+
+
+# Lists of files, other resources, local files
+
+
+@pytest.mark.rule("O1")
+@given(st.lists(st.tuples(attacks, st.none() | st.integers(0, 10**9)), max_size=4))
+def test_no_name_of_a_file_forges_a_tag_or_a_line(files: list[tuple[str, int | None]]) -> None:
+    origin = publish().id()
+    attributes, inside = parts(render_files(origin, files))
+    assert attributes["origin"] == "MCP server acme"
+    assert inside.startswith(NOTE)
+    lines = inside.removeprefix(NOTE).split("\n")
+    assert len(lines) == max(1, len(files))
+    local = parts(render_files(None, files))
+    assert local[0] == {"origin": "local"}
+    assert NOTE not in local[1]
+
+
+@pytest.mark.rule("P3")
+def test_a_list_of_files_tells_sizes_where_they_are_known_and_is_shortened_visibly() -> None:
+    origin = publish().id()
+    assert "a.md (1,234 bytes)\nb.md\n" in render_files(origin, [("a.md", 1234), ("b.md", None)])
+    attributes, inside = parts(render_files(origin, [("x" * 100, None)], limit=10))
+    assert attributes["shortened"] == "the first 10 of 100 characters"
+    assert inside == NOTE + "x" * 10
+
+
+@pytest.mark.rule("O1")
+@pytest.mark.rule("R2")
+@given(attacks, attacks, st.integers(0, 50))
+def test_a_resource_is_tagged_as_one_whatever_it_and_its_uri_say(uri: str, text: str, limit: int) -> None:
+    rendered = render_resource(ACME, uri, text.encode(), limit=limit)
+    assert rendered.startswith('<resource-content origin="MCP server acme" uri="')
+    attributes, inside = parts(rendered)
+    assert differs_only_in_brackets(NOTE + text[:limit], inside)
+    assert ("shortened" in attributes) == (len(text) > limit)
+
+
+def test_a_resource_of_any_bytes_is_text() -> None:
+    assert "\\xff\\xfe" in render_resource(ACME, "docs://x", b"\xff\xfe", limit=100)
+
+
+@pytest.mark.rule("O1")
+@given(attacks, attacks, attacks, st.none() | st.just("the first part"))
+def test_a_local_file_is_tagged_as_local_and_forges_nothing(
+    directory: str, path: str, text: str, shortened: str | None
+) -> None:
+    attributes, inside = parts(render_local_file(directory, path, text, shortened=shortened))
+    assert attributes["origin"] == "local"
+    assert attributes.get("shortened") == shortened
+    assert differs_only_in_brackets(text, inside)
+
+
+# P2: the skills there are
+
+
+def available(count: int, description: str = "First sentence. Second one.", *, served: bool = True) -> list[Available]:
+    return [
+        Available(name=f"skill-{number:04}", description=description, origin="MCP server acme", is_served=served)
+        for number in range(count)
+    ]
+
+
+def tokens(text: str) -> float:
+    return len(text.encode()) / 4
+
+
+@pytest.mark.rule("P2")
+@pytest.mark.parametrize(
+    ("count", "shows", "hides"),
+    [
+        (10, "- skill-0009 (from MCP server acme): First sentence. Second one.", "search_skills"),
+        (270, "- skill-0269 (from MCP server acme): First sentence.\n", "Second one"),
+        (340, "- skill-0339 (from MCP server acme)\n", "First sentence"),
+        (2000, "more skills are not shown here. Find them with search_skills.", "skill-1999"),
+    ],
+)
+def test_the_more_skills_there_are_the_less_is_said_of_each_and_the_budget_is_kept(
+    count: int, shows: str, hides: str
+) -> None:
+    block = render_available(available(count), budget=4000)
+    assert shows in block
+    assert hides not in block
+    assert tokens(block) <= 4000
+    assert block == render_available(available(count), budget=4000)
+    assert block.startswith("<available-skills boundary=")
+    assert "load it with read_skill" in block.replace("\n", " ")
+
+
+@pytest.mark.rule("P2")
+def test_what_is_left_out_is_counted() -> None:
+    block = render_available(available(2000), budget=4000)
+    shown = len(re.findall(r"^- skill-", block, re.MULTILINE))
+    assert f"\n{2000 - shown:,} more skills are not shown here." in block
+    assert shown > 300
+
+
+@pytest.mark.rule("P2")
+@given(
+    st.lists(
+        st.builds(
+            Available,
+            name=st.text(min_size=1, max_size=20),
+            description=st.text(max_size=200),
+            origin=st.just("MCP server acme"),
+            is_served=st.booleans(),
+        ),
+        max_size=30,
+    ),
+    st.integers(150, 2000),
+)
+def test_no_skills_of_any_kind_take_more_than_the_budget(skills: list[Available], budget: int) -> None:
+    block = render_available(skills, budget=budget)
+    assert tokens(block) <= budget
+    assert block.count("\n- ") <= len(skills)
+
+
+@pytest.mark.rule("P2")
+def test_a_budget_too_small_for_any_skill_leaves_the_sentence_on_how_to_load_one() -> None:
+    block = render_available(available(3), budget=1)
+    assert "read_skill" in block
+    assert "3 more skills are not shown here." in block
+    assert tokens(block) < 150
+
+
+@pytest.mark.rule("P2")
+@pytest.mark.rule("O1")
+def test_only_served_skills_have_an_origin_and_an_empty_list_is_still_a_block() -> None:
+    block = render_available(available(1, served=False), budget=1000)
+    assert "- skill-0000: First" in block
+    assert "(from" not in block
+    assert "read_skill" in render_available([], budget=1000)
+
+
+@pytest.mark.rule("O1")
+@given(attacks, attacks)
+def test_no_name_or_description_forges_a_tag_or_a_line_of_the_block(name: str, description: str) -> None:
+    skill = Available(name=name, description=description, origin="MCP server acme", is_served=True)
+    block = render_available([skill], budget=4000)
+    assert lenient_tags(block) == ["<available-skills", "</available-skills"]
+    assert len(block.split("\n")) == 4
+
+
+@pytest.mark.rule("P2")
+@pytest.mark.parametrize(
+    ("description", "first"),
+    [
+        ("One. Two.", "One."),
+        ("One! Two.", "One!"),
+        ("Version 1.2 is here. Two.", "Version 1.2 is here."),
+        ("一つ。二つ。", "一つ。"),
+        ("No end", "No end"),
+    ],
+)
+def test_the_first_sentence_is_what_remains_of_a_description(description: str, first: str) -> None:
+    skills = [
+        Available(name=f"skill-{number}", description=f"{description} {'x' * 500}.", origin="", is_served=False)
+        for number in range(20)
+    ]
+    lines = render_available(skills, budget=1500).split("\n")
+    if description != "No end":
+        assert f"- skill-7: {first}" in lines
+
+
+@pytest.mark.rule("B1")
+def test_a_large_file_is_not_decoded_beyond_what_is_shown() -> None:
+    data = b"\xff" * 4_000_000
+    begun = time.process_time()
+    text = render_resource(ServerLabel(label="acme", scope="here"), "skill://a/b", data, limit=1000)
+    assert time.process_time() - begun < 1
+    assert 'shortened="the first 1,000 characters of 4,000,000 bytes"' in text
+    assert "\\xff" * 250 + "\n</resource-content" in text
+
+
+@pytest.mark.parametrize("character", ["a", "é", "€", "🐢"])
+def test_what_is_shown_of_a_long_text_is_its_beginning_in_whole_characters(character: str) -> None:
+    text = render_resource(ServerLabel(label="acme", scope="here"), "skill://a/b", character.encode() * 5000, limit=999)
+    assert f"\n{character * 999}\n</resource-content" in text

@@ -22,6 +22,7 @@ from skillquay.core.decisions import (
     decide_recovery,
     granted_tools,
     inert_fields,
+    model_may_load,
     writes_instructions,
 )
 from skillquay.core.entries import parse_entry
@@ -410,3 +411,31 @@ def test_a_write_to_an_ordinary_file_does_not(path: str) -> None:
 @given(st.text(), st.text(), st.sampled_from(["AGENTS.md", ".claude", "CLAUDE.md", ".mcp.json"]))
 def test_no_directory_before_or_path_after_an_instruction_file_hides_it(before: str, after: str, name: str) -> None:
     assert writes_instructions(f"{before}/{name}/{after}")
+
+
+@pytest.mark.rule("P2")
+@pytest.mark.parametrize(
+    ("value", "may"),
+    [
+        (False, True),
+        (None, True),
+        ("false", True),
+        (" No ", True),
+        ("OFF", True),
+        (0, True),
+        ("0", True),
+        (True, False),
+        ("true", False),
+        ("yes", False),
+        (1, False),
+        ("", False),
+        ("maybe", False),
+        ([], False),
+        ({"a": False}, False),
+        (0.5, False),
+    ],
+)
+def test_a_skill_is_for_people_to_load_unless_the_field_is_plainly_a_no(value: object, may: bool) -> None:
+    assert model_may_load({"disable-model-invocation": value}) is may
+    assert model_may_load({"name": "x"})
+    assert model_may_load({"Disable-Model-Invocation": value}), "the field has one name"

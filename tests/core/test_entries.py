@@ -481,6 +481,18 @@ def test_a_bad_entry_does_not_stand_in_the_way_of_a_good_one_of_the_same_uri() -
     assert len(accepted) == len(refused) == 1
 
 
+@pytest.mark.rule("E5")
+def test_extra_fields_that_nobody_could_write_down_again_are_left_out_and_lose_no_entry() -> None:
+    deep: Any = []
+    for _ in range(50_000):
+        deep = [deep]
+    for odd in (deep, {"x": deep}, "\ud800", {"\udfff": 1}):
+        accepted, refused = parse_entries([entry(record(extra=odd), _meta=odd)])
+        assert refused == []
+        assert accepted[0].to_json() == entry()
+        accepted[0].to_text()
+
+
 @pytest.mark.rule("B4")
 def test_a_refused_entry_is_shown_short_and_visible() -> None:
     hostile = "skill://\u202e" + "x" * 100_000

@@ -51,7 +51,7 @@ class Scripted:
     """Honest about these skills until it is told otherwise. All of it may be changed while it runs.
 
     `entries` are listed, `unlisted` are given by `skills/get` only, `files` are what is read; `on` has the handlers
-    that lie; `asked` is what was asked, in order.
+    that lie; `asked` is what was asked, in order; `changes` promises notices of changes.
     """
 
     def __init__(self, *skills: Published, directories: bool = False, declared: object = None) -> None:
@@ -61,6 +61,7 @@ class Scripted:
         self.on: dict[str, Handler] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.ttl: Any = 60_000
+        self.changes = False
         self.declared: object = ({"directoryRead": True} if directories else {}) if declared is None else declared
         self.server: Server[Any] = Server("honest-server", version="1")
         self.server.middleware.append(self._answer)
@@ -91,7 +92,7 @@ class Scripted:
         result = await call_next(ctx)
         if ctx.method in {"initialize", "server/discover"}:
             result = dict(result) if isinstance(result, Mapping) else result.model_dump(by_alias=True, mode="json")  # type: ignore[union-attr]
-            capabilities = {"resources": {}}
+            capabilities: dict[str, Any] = {"resources": {"listChanged": True} if self.changes else {}}
             if self.declared is not False:
                 capabilities["extensions"] = {EXTENSION: self.declared}
             result["capabilities"] = capabilities

@@ -328,7 +328,7 @@ def test_an_answer_given_while_its_content_is_being_observed_stands(where: str, 
 
 
 def test_a_trusted_folder_is_trusted_until_it_is_not(open_store: OpenStore) -> None:
-    folders = ["/work/é", "/work/\udcff", "/" + "long/" * 800]
+    folders = ["/home/é", "/home/\udcff", "/" + "long/" * 800]
     store = open_store()
     for folder in folders:
         store.trust(folder, at=1.0)
@@ -337,7 +337,7 @@ def test_a_trusted_folder_is_trusted_until_it_is_not(open_store: OpenStore) -> N
     assert again.trusted() == sorted(folders)
     assert all(again.is_trusted(folder) for folder in folders)
     assert not again.is_trusted("/work")
-    assert not again.is_trusted("/work/é/inside")
+    assert not again.is_trusted("/home/é/inside")
     again.distrust(folders[0], at=3.0)
     again.distrust(folders[0], at=4.0)
     assert not store.is_trusted(folders[0])

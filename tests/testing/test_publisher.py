@@ -111,6 +111,22 @@ def test_a_request_in_chunks_is_read_and_nonsense_is_turned_away() -> None:
         assert post(url, b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')[0] == 202
 
 
+@pytest.mark.parametrize(("method", "status"), [("GET", 405), ("DELETE", 200)])
+def test_there_is_no_stream_to_get_and_no_session_to_end(method: str, status: int) -> None:
+    with Publisher().serving() as url:
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+        connection.request(method, "/mcp")
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_a_server_of_one_era_does_not_know_how_the_other_begins() -> None:
+    for version, method in ((MODERN, "initialize"), (OLDER, "server/discover")):
+        with Publisher(versions=(version,)).serving() as url:
+            _, answer = post(url, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}))
+        assert json.loads(answer)["error"]["code"] == -32601
+
+
 def test_closing_releases_a_handler_that_hangs() -> None:
     hanging = threading.Event()
 

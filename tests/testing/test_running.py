@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from skillquay.testing import Shown
     from skillquay.testing.publisher import Reply, Request
+    from skillquay.testing.running import Running
     from skillquay.testing.stage import Stage
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +52,8 @@ class Odd(HostUnderTest):
         return Outcome(refused="no")
 
     async def fall_apart(self) -> None:
-        await self.background.wait()
+        if self.way != "dies":
+            await self.background.wait()
         raise OSError("the disk is gone")
 
 
@@ -82,6 +84,9 @@ def made_case(*steps: str) -> Case:
     async def play(stage: Stage) -> None:
         skill = make_skill()
         async with stage.host(acme=Publisher(skill)) as host:
+            if "wait" in steps:
+                running: Running = host._take.__self__  # type: ignore[attr-defined]
+                await running.ended.wait()
             await host.listing()
             if "load" in steps:
                 await host.load("acme", skill.uri)
@@ -114,9 +119,31 @@ async def test_a_host_that_gives_neither_a_text_nor_a_reason_is_told_so() -> Non
         await made_case("load").run(OddDriver("is quiet"))
 
 
+async def test_a_host_that_died_is_told_so_at_the_next_step() -> None:
+    with pytest.raises(Breach, match="Your host ended before it was to list skills: OSError: the disk is gone"):
+        await made_case("wait").run(OddDriver("dies"))
+
+
 async def test_an_ability_that_was_declared_and_is_not_there_is_a_breach() -> None:
     with pytest.raises(Breach, match="The host declares an ability whose method it does not have"):
         await made_case("prompt").run(OddDriver("is quiet"))
+    host = Odd("is quiet")
+    for lacking in (
+        host.load_named("a"),
+        host.files("acme", "skill://a/SKILL.md"),
+        host.read_resource("acme", "skill://a/SKILL.md"),
+        host.may_execute("bash", {}),
+        host.granted_tools("acme", "skill://a/SKILL.md"),
+    ):
+        with pytest.raises(NotImplementedError, match="The host declares an ability"):
+            await lacking
+
+
+def test_what_the_package_does_not_offer_is_not_there() -> None:
+    import skillquay.testing
+
+    with pytest.raises(AttributeError, match="no attribute 'Hostility'"):
+        skillquay.testing.Hostility  # noqa: B018
 
 
 async def test_a_fault_of_the_publisher_is_not_held_against_the_host() -> None:

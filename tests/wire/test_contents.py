@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillquay.wire.contents import contents, media_type
+from skillquay.errors import BudgetError, UnavailableError
+from skillquay.wire.contents import contents, media_type, received_bytes
 
 
 def arrived(item: dict[str, Any]) -> bytes:
@@ -115,3 +116,75 @@ def test_the_type_rides_with_the_content() -> None:
         "mimeType": "text/markdown",
         "text": "x",
     }
+
+
+# What a host takes
+
+
+@pytest.mark.rule("V1")
+@example(b"")
+@example(b"\xff")
+@given(some_bytes)
+def test_what_a_server_sends_is_taken_byte_for_byte(data: bytes) -> None:
+    answer = json.loads(json.dumps({"contents": [contents("skill://a/b", data, None)]}))
+    assert received_bytes(answer, "skill://a/b", limit=len(data)) == data
+
+
+@pytest.mark.rule("B1")
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 100])
+def test_more_than_the_limit_is_not_taken_in_either_form(size: int) -> None:
+    for item in ({"text": "x" * size}, {"blob": base64.b64encode(b"x" * size).decode()}):
+        assert received_bytes({"contents": [item]}, "skill://a/b", limit=size) == b"x" * size
+        with pytest.raises(BudgetError, match=f"larger than the {size - 1} bytes"):
+            received_bytes({"contents": [item]}, "skill://a/b", limit=size - 1)
+    with pytest.raises(BudgetError):
+        received_bytes({"contents": [{"text": "\u00e9" * size}]}, "skill://a/b", limit=size)
+
+
+@pytest.mark.rule("B1")
+def test_a_blob_that_is_far_too_long_is_not_even_decoded() -> None:
+    with pytest.raises(BudgetError):
+        received_bytes({"contents": [{"blob": "!" * 1000}]}, "skill://a/b", limit=100)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"contents": None},
+        {"contents": {}},
+        {"contents": []},
+        {"contents": ["x"]},
+        {"contents": [{"text": "a"}, {"text": "b"}]},
+        {"contents": [{}]},
+        {"contents": [{"text": 1}]},
+        {"contents": [{"text": "a", "blob": "YQ=="}]},
+        {"contents": [{"text": None, "blob": None}]},
+        {"contents": [{"text": "\ud800"}]},
+        {"contents": [{"blob": "YQ"}]},
+        {"contents": [{"blob": "Y Q=="}]},
+        {"contents": [{"blob": "YQ==YQ=="}]},
+        {"contents": [{"blob": "\u00e9\u00e9=="}]},
+        {"contents": [{"blob": "_-=="}]},
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_not_exactly_one_file_is_an_error_that_names_it(answer: dict[str, Any]) -> None:
+    with pytest.raises(UnavailableError, match="skill://a/⟨U\\+202E⟩"):
+        received_bytes(answer, "skill://a/\u202e", limit=1000)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["contents", "text", "blob", "uri"]), inner, max_size=3),
+    )
+)
+def test_no_answer_of_any_kind_is_a_crash(value: Any) -> None:
+    try:
+        data = received_bytes({"contents": value}, "skill://a/b", limit=10)
+    except (BudgetError, UnavailableError) as error:
+        assert error.message.endswith(".")
+    else:
+        assert len(data) <= 10

@@ -112,7 +112,7 @@ def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: 
     attributes = {"origin": f"MCP server {origin.server}", "uri": str(file.uri)}
     if isinstance(file, UnverifiedFile):
         attributes["content"] = _UNVERIFIABLE
-    text, shortened = _cut(file.data.decode("utf-8", "backslashreplace"), limit)
+    text, shortened = _decoded(file.data, limit)
     return _tagged("skill-file", attributes | shortened, text)
 
 
@@ -138,7 +138,7 @@ def render_files(
 def render_resource(server: ServerLabel, uri: str, data: bytes, *, limit: int) -> str:
     """A resource of a server that is no file of a skill in use. Whatever it holds, it activates nothing (R2)."""
     attributes = {"origin": f"MCP server {server}", "uri": uri}
-    text, shortened = _cut(data.decode("utf-8", "backslashreplace"), limit)
+    text, shortened = _decoded(data, limit)
     return _tagged("resource-content", attributes | shortened, text)
 
 
@@ -230,6 +230,14 @@ def _nothing(_description: str) -> str:
 
 def _bytes(line: str) -> int:
     return len(line) if line.isascii() else len(line.encode())
+
+
+def _decoded(data: bytes, limit: int | None) -> tuple[str, dict[str, str]]:
+    """The text of bytes. Not much more is decoded than can be shown: a character has four bytes at the most."""
+    if limit is None or len(data) <= 4 * limit:
+        return _cut(data.decode("utf-8", "backslashreplace"), limit)
+    text = data[: 4 * limit].decode("utf-8", "backslashreplace")
+    return text[:limit], {"shortened": f"the first {limit:,} characters of {len(data):,} bytes"}
 
 
 def _cut(text: str, limit: int | None) -> tuple[str, dict[str, str]]:

@@ -177,8 +177,8 @@ def _twins(name: str, first: str, second: str, title: str) -> None:
         files = {first: b"This one is the first.\n", second: b"That one is the other.\n"}
         skill = make_skill(files=files)
         async with stage.host(acme=Publisher(skill)) as host:
-            outcome = await host.load("acme", skill.uri)
-            if outcome.text is None:
+            await host.listing()
+            if (await host.load("acme", skill.uri)).text is None:
                 return
             for path in (first, second, first):
                 given = await host.read_file("acme", skill, path)

@@ -238,6 +238,23 @@ async def honest_missing(stage: Stage) -> None:
             await host.loads("acme", skill)
 
 
+@CASES.case("honest-update", "V3", "A2")
+async def honest_update(stage: Stage) -> None:
+    """A skill is replaced by a longer version after it was listed.
+
+    Skills change. Whether a host refreshes the entry on its own or is told to list again, the new version is loaded.
+    """
+    server = Publisher(make_skill(files={"guide.md": b"old\n"}))
+    later = make_skill(body=f"The longer word is {GOOD}.\n" * 100, files={"guide.md": b"new and longer\n"})
+    async with stage.host(acme=server) as host:
+        await host.listing()
+        server.publish(later)
+        if (await host.load("acme", later.uri)).text is None:
+            await host.listing()
+        await host.loads("acme", later, "The longer word")
+        await host.reads("acme", later, "guide.md")
+
+
 @CASES.case("honest-answer-kept", "A1", needs=[Ability.APPROVAL, Ability.KEEPS])
 async def honest_answer_kept(stage: Stage) -> None:
     """An answer that was to be kept is kept while nothing changes.

@@ -293,7 +293,7 @@ async def endless_recovery(stage: Stage) -> None:
     server.files[skill.uri] = skill_md(skill.frontmatter, _OTHER_BODY)
 
     def another(request: Request) -> Reply:
-        body = f"{GOOD} number {request.number}"
+        body = f"The word is {request.number:0{len(GOOD)}}.\n"  # of the same length, so that only the digest tells
         return {"skill": skill.entry(resources=[record(skill.uri, skill_md(skill.frontmatter, body))])}
 
     server.on["skills/get"] = another

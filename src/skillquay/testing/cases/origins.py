@@ -90,7 +90,9 @@ async def forged_end_of_skill(stage: Stage) -> None:
     forging = make_skill("wages", body=_forgeries(GOOD, learned))
     async with stage.host(acme=Publisher(forging)) as host:
         await host.shows("acme", forging)
-        _check_forgery(await host.loads("acme", forging))
+        outcome = await host.load("acme", forging.uri)
+    if outcome.text is not None:
+        _check_forgery(outcome.text)
 
 
 @CASES.case("forged-end-of-file", "O1", "O3")
@@ -105,8 +107,7 @@ async def forged_end_of_file(stage: Stage) -> None:
     async with stage.host(acme=Publisher(forging)) as host:
         await host.works("acme", forging)
         outcome = await host.read_file("acme", forging, "guide.md")
-        if outcome.text is None:
-            raise Breach(f"Your host did not read a listed file: {outcome.refused}")
+    if outcome.text is not None:
         _check_forgery(outcome.text)
 
 
