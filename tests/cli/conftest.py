@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from tests.cli.forking import Forking
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "skillquay"]
@@ -77,6 +81,39 @@ def run_in_terminal(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
+def private(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing of this machine's user is read or written."""
+    names = {"HOME": "home", "XDG_STATE_HOME": "state", "XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "config"}
+    (tmp_path / "home").mkdir()
+    return {name: str(tmp_path / directory) for name, directory in names.items()}
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Forking]:
+    forking = Forking()
+    yield forking
+    forking.close()
+
+
+@pytest.fixture
+def host(forking: Forking, tmp_path: Path, private: dict[str, str]) -> Run:
+    """Run a command of the host in a folder, for a user, that are new."""
+
+    def run(*arguments: str | Path, **environment: str) -> Outcome:
+        whole = PLAIN | private | environment
+        status, out, err = forking.run([*map(str, arguments)], folder=tmp_path, environment=whole)
+        return Outcome(status=status, out=out, err=err)
+
+    return run
+
+
+@pytest.fixture
+def host_in_terminal(run_in_terminal: Run, private: dict[str, str]) -> Run:
+    """The same at a terminal, a wide one; `answer` is what the person types."""
+    return lambda *arguments, **environment: run_in_terminal(*arguments, **(private | {"COLUMNS": "300"} | environment))
+
+
+@pytest.fixture
 def skills(tmp_path: Path) -> Path:
     """Three skills: a good one, one with a warning, one that cannot be published."""
     root = tmp_path / "skills"
@@ -90,3 +127,12 @@ def write(directory: Path, skill_md: str) -> Path:
     directory.mkdir(parents=True)
     (directory / "SKILL.md").write_text(skill_md, encoding="utf-8", newline="")
     return directory
+
+
+def configure(folder: Path, **servers: str | list[str]) -> None:
+    """Write a `.mcp.json`: each server is a URL, or a command and its arguments."""
+    described = {
+        label: {"url": server} if isinstance(server, str) else {"command": server[0], "args": server[1:]}
+        for label, server in servers.items()
+    }
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": described}), encoding="utf-8")

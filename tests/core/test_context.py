@@ -22,6 +22,7 @@ from skillquay.core.context import (
     render_local_file,
     render_resource,
     render_skill,
+    render_tool_result,
 )
 from skillquay.core.hidden import visible
 from skillquay.core.identity import ServerLabel, SkillId
@@ -29,9 +30,10 @@ from skillquay.core.uris import SkillUri
 from skillquay.core.verification import accept_dynamic_file, verify_file
 from tests.core.builders import ACME, EVIL, publish, skill_md
 
-TAGS = ("skill-content", "skill-files", "skill-file", "available-skills", "resource-content")
+TAGS = ("skill-content", "skill-files", "skill-file", "available-skills", "resource-content", "tool-result")
 WHOLE = re.compile(
-    r'\A<(?P<tag>skill-content|skill-files|skill-file|resource-content)(?P<attributes>(?: [a-z]+="[^"<>\n\uff02\uff1c\uff1e\ufe64\ufe65]*")+)>'
+    r"\A<(?P<tag>skill-content|skill-files|skill-file|resource-content|tool-result)"
+    r'(?P<attributes>(?: [a-z]+="[^"<>\n\uff02\uff1c\uff1e\ufe64\ufe65]*")+)>'
     r"\n(?P<inside>.*)\n"
     r'</(?P=tag) boundary="(?P<boundary>[0-9a-f]{24})">\Z',
     re.DOTALL,
@@ -418,7 +420,7 @@ def test_a_shortened_file_says_how_much_of_it_is_shown() -> None:
     skill = publish({"a.md": data})
     file = verify_file(skill.entry, skill.uri("a.md"), data)
     attributes, _ = parts(render_file(file, skill.id(), limit=2000))
-    assert attributes["shortened"] == "the first 2,000 of 30,000 characters"
+    assert attributes["shortened"] == "the first 2,000 characters of 30,000 bytes"
 
 
 def test_bytes_that_are_no_text_are_written_out() -> None:
@@ -489,6 +491,16 @@ def test_a_local_file_is_tagged_as_local_and_forges_nothing(
     assert attributes["origin"] == "local"
     assert attributes.get("shortened") == shortened
     assert differs_only_in_brackets(text, inside)
+
+
+@pytest.mark.rule("O1")
+@pytest.mark.rule("O5")
+@given(attacks, attacks, st.integers(0, 50))
+def test_what_a_tool_answered_is_tagged_with_its_server_and_forges_nothing(tool: str, text: str, limit: int) -> None:
+    attributes, inside = parts(render_tool_result(ACME, tool, text, limit=limit))
+    assert attributes["origin"] == "MCP server acme"
+    assert ("shortened" in attributes) == (len(text) > limit)
+    assert differs_only_in_brackets(NOTE + text[:limit], inside)
 
 
 # P2: the skills there are

@@ -455,9 +455,7 @@ def test_the_good_entries_of_any_listing_are_accepted_in_their_order(
 @pytest.mark.rule("E5")
 def test_a_uri_that_was_listed_before_is_refused_in_every_spelling_and_the_first_stays() -> None:
     second = "skill://acme/ref%75nds/SKILL.md"
-    accepted, refused = parse_entries(
-        [entry(), entry(), entry(record(uri=second), uri=second)]
-    )
+    accepted, refused = parse_entries([entry(), entry(), entry(record(uri=second), uri=second)])
     assert [each.to_json() for each in accepted] == [entry()]
     assert [(each.index, each.uri, each.field) for each in refused] == [
         (1, f"{ROOT}/SKILL.md", "uri"),

@@ -23,7 +23,9 @@ def shown(skill: Published, **options: Any) -> str:
 @pytest.mark.rule("A5")
 @pytest.mark.rule("N1")
 def test_a_question_names_the_skill_its_origin_its_files_and_what_it_asks_for() -> None:
-    skill = publish({"SKILL.md": skill_md("refunds", "allowed-tools: Bash Read", "hooks: {a: [b]}"), "docs/ä.md": b"123"})
+    skill = publish(
+        {"SKILL.md": skill_md("refunds", "allowed-tools: Bash Read", "hooks: {a: [b]}"), "docs/ä.md": b"123"}
+    )
     text = shown(skill)
     assert text.startswith("Load acme: skill://refunds/SKILL.md?\n")
     assert "MCP server acme (workspace)" in text
@@ -60,7 +62,11 @@ def test_of_a_generated_skill_it_is_told_that_nothing_can_verify_it() -> None:
 def test_what_was_added_removed_and_rewritten_is_shown_and_so_is_what_cannot_be_seen_in_files() -> None:
     skill = publish()
     change = ManifestChange(
-        added=("skill://a",), removed=("skill://b",), rewritten=("skill://c",), became_dynamic=True, frontmatter_changed=True
+        added=("skill://a",),
+        removed=("skill://b",),
+        rewritten=("skill://c",),
+        became_dynamic=True,
+        frontmatter_changed=True,
     )
     text = shown(skill, change=change)
     for part in (

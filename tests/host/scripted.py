@@ -32,7 +32,7 @@ PATIENT = Budgets(discovery=30, call=30)
 
 MODERN = "2026-07-28"
 _COMPLETE = {"resultType": "complete"}
-_ENVELOPES = {  # without which the SDK takes nothing
+_ENVELOPES: dict[str, dict[str, Any]] = {  # without which the SDK takes nothing
     "resources/read": {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"},
     "resources/directory/read": _COMPLETE,
     "skills/list": _COMPLETE,
@@ -86,9 +86,9 @@ class Scripted:
         self.asked.append((ctx.method, params))
         handler = self.on.get(ctx.method) or getattr(self, "_" + ctx.method.replace("/", "_"), None)
         if handler is not None:
-            result = handler(params)
-            result = await result if inspection.isawaitable(result) else result
-            return {**_ENVELOPES.get(ctx.method, {}), **result} if ctx.protocol_version == MODERN else result
+            given = handler(params)
+            answer: dict[str, Any] = await given if inspection.isawaitable(given) else given
+            return {**_ENVELOPES.get(ctx.method, {}), **answer} if ctx.protocol_version == MODERN else answer
         result = await call_next(ctx)
         if ctx.method in {"initialize", "server/discover"}:
             result = dict(result) if isinstance(result, Mapping) else result.model_dump(by_alias=True, mode="json")  # type: ignore[union-attr]

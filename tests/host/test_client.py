@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client
 
 from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
@@ -14,11 +18,13 @@ from skillquay.errors import (
     EntryError,
     FrontmatterMismatchError,
     SizeMismatchError,
+    SkillquayError,
     UnavailableError,
     UriError,
 )
 from skillquay.host.budgets import Budgets, answer_cap
-from skillquay.host.client import Listing, SkillsClient, is_missing
+from skillquay.host.client import SkillsClient, is_missing
+from skillquay.host.listing import Listing
 from tests.core.builders import publish, skill_md
 from tests.host.scripted import EXTENSION, Scripted, failure
 
@@ -28,6 +34,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 SKILL = publish({"a.md": b"alpha"})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+)
 
 
 class Answers:
@@ -123,8 +135,6 @@ async def test_bad_entries_among_good_ones_leave_each_good_one_with_its_own_time
 
 @pytest.mark.rule("L6")
 async def test_no_answer_counts_as_current_for_more_than_a_day() -> None:
-    import time
-
     received = await SkillsClient(Answers({"skill": SKILL.entry.to_json(), "ttlMs": 10**18})).get_skill(SKILL.entry.uri)
     assert received.expires <= time.monotonic() + 24 * 60 * 60
 
@@ -140,6 +150,18 @@ async def test_an_entry_nested_without_end_loses_no_other() -> None:
     assert listed(listing) == ["noted", "a"]
     assert "nested more than" in listing.refused[0].reason
     assert listing.entries[0].extra == {}
+
+
+@given(st.dictionaries(st.sampled_from(["skills", "nextCursor", "ttlMs", "cacheScope", "x"]), json_values))
+@pytest.mark.rule("E5")
+async def test_no_page_of_any_kind_is_a_crash(answer: dict[str, Any]) -> None:
+    for wanted in (answer, {"skills": [answer], **answer}):
+        with suppress(SkillquayError):
+            assert (await SkillsClient(Answers(wanted), budgets=Budgets(pages=2)).list_skills()).entries == ()
+        with suppress(SkillquayError):
+            await SkillsClient(Answers({"skill": wanted, **wanted})).get_skill("skill://refunds/SKILL.md")
+        with suppress(SkillquayError):
+            await SkillsClient(Answers({"resources": wanted, **wanted}, wanted)).read_directory("skill://refunds")
 
 
 # C4, L3, G1: asking for one
@@ -188,7 +210,7 @@ async def test_an_answer_that_is_no_entry_of_this_skill_is_refused(skill: object
 
 async def test_an_answer_about_another_skill_is_refused() -> None:
     answers = Answers({"skill": publish(at="skill://other").entry.to_json()})
-    with pytest.raises(EntryError, match="answers about skill://other/SKILL.md"):
+    with pytest.raises(EntryError, match=r"answers about skill://other/SKILL\.md"):
         await SkillsClient(answers).get_skill("skill://refunds/SKILL.md")
     with pytest.raises(UnavailableError, match='no "skill"'):
         await SkillsClient(Answers({})).get_skill("skill://refunds/SKILL.md")
@@ -244,16 +266,20 @@ async def test_a_directory_is_listed_over_all_its_pages_and_what_is_no_child_is_
         {"resources": [{"uri": "skill://a/0", **kind}], "nextCursor": None},
     )
     children = await SkillsClient(answers).read_directory("skill://a")
-    assert [(str(child.uri), child.is_directory) for child in children] == [("skill://a/0", True), ("skill://a/b", False)]
+    assert [(str(child.uri), child.is_directory) for child in children] == [
+        ("skill://a/0", True),
+        ("skill://a/b", False),
+    ]
     assert [params for _, params, _ in answers.asked] == [{"uri": "skill://a"}, {"uri": "skill://a", "cursor": "2"}]
 
 
 @pytest.mark.rule("L4")
 async def test_a_directory_that_does_not_end_is_an_error() -> None:
-    for budgets, answer in [
+    endless: list[tuple[Budgets, dict[str, Any]]] = [
         (Budgets(pages=3), {"resources": [], "nextCursor": "again"}),
         (Budgets(entries=3), {"resources": [{"uri": "skill://a/b"}] * 4}),
-    ]:
+    ]
+    for budgets, answer in endless:
         answers = Answers(answer)
         with pytest.raises(BudgetError, match="does not end within its bounds"):
             await SkillsClient(answers, budgets=budgets).read_directory("skill://a")
@@ -279,7 +305,9 @@ async def test_the_cap_on_an_answer_admits_the_largest_file_in_its_longest_form(
 
 @pytest.mark.rule("B1")
 async def test_all_that_one_server_sends_in_a_session_is_limited() -> None:
-    client = SkillsClient(Answers({"contents": [{"blob": base64.b64encode(b"x" * 600).decode()}]}), budgets=Budgets(server_bytes=1000))
+    client = SkillsClient(
+        Answers({"contents": [{"blob": base64.b64encode(b"x" * 600).decode()}]}), budgets=Budgets(server_bytes=1000)
+    )
     assert len(await client.read_file("skill://a/b")) == 600
     with pytest.raises(BudgetError, match="more than 1,000 bytes"):
         await client.read_file("skill://a/b")

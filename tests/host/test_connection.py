@@ -15,7 +15,7 @@ from skillquay.core.identity import ServerLabel
 from skillquay.errors import BudgetError, RefusedError, UnavailableError
 from skillquay.host.budgets import Budgets
 from skillquay.host.client import SkillsClient
-from skillquay.host.configuration import StdioServer
+from skillquay.host.configuration import HttpServer, StdioServer
 from skillquay.host.connection import Connection
 from tests.core.builders import publish
 from tests.host.scripted import EXTENSION, PATIENT, Person, Scripted, failure, hosting
@@ -41,6 +41,10 @@ async def connecting(target: Any, budgets: Budgets = PATIENT, **options: Any) ->
         await connection.closed()
 
 
+def is_up(connection: Connection) -> bool:
+    return connection.is_connected
+
+
 async def forever(_: Any) -> dict[str, Any]:
     await anyio.sleep_forever()
     raise AssertionError
@@ -50,15 +54,15 @@ async def forever(_: Any) -> dict[str, Any]:
 async def test_a_server_is_connected_when_it_is_first_asked_and_knows_what_it_declares(handshake: Any) -> None:
     server = Scripted(SKILL, directories=True)
     async with connecting(server.server, handshake=handshake) as connection:
-        assert not connection.is_connected
+        assert not is_up(connection)
         assert connection.capabilities == {}
         assert server.asked == []
         answer = await connection.request("skills/list", {}, cap=1000)
         assert len(answer["skills"]) == 1
-        assert connection.is_connected
+        assert is_up(connection)
         assert connection.capabilities == {EXTENSION: {"directoryRead": True}}
         assert await connection.declared() == connection.capabilities
-    assert not connection.is_connected
+    assert not is_up(connection)
 
 
 async def test_many_who_ask_at_once_share_one_connection() -> None:
@@ -250,4 +254,21 @@ async def test_variables_are_expanded_when_a_server_is_started_and_not_before() 
     target = StdioServer(command="${PROGRAM}", args=("-c", "raise SystemExit('${WORDS:-my words}')"))
     async with connecting(target, environment={"PROGRAM": sys.executable}) as connection:
         with pytest.raises(UnavailableError, match="my words"):
+            await connection.declared()
+
+
+@pytest.mark.rule("B2")
+async def test_a_server_that_will_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillquay.host.connection._FAREWELL", 0.01)
+    stubborn = StdioServer(command="/bin/sh", args=("-c", "trap '' TERM; while :; do sleep 1; done"))
+    async with connecting(stubborn, Budgets(call=0.3)) as connection:
+        with pytest.raises(UnavailableError):
+            await connection.declared()
+    assert not connection.is_connected
+
+
+@pytest.mark.rule("B2")
+async def test_a_server_over_http_that_is_not_there_says_so() -> None:
+    async with connecting(HttpServer(url="http://127.0.0.1:9/mcp")) as connection:
+        with pytest.raises(UnavailableError, match='The server "acme" cannot be reached'):
             await connection.declared()

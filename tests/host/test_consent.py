@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from skillquay.core.approvals import Answer, Grant
 from skillquay.core.identity import ServerLabel
@@ -92,7 +93,7 @@ async def test_a_person_is_asked_one_thing_at_a_time_and_one_answer_serves_all_w
             self.open += 1
             self.count += 1
             self.most = max(self.most, self.open)
-            await anyio.sleep(0)
+            await checkpoint()
             self.open -= 1
             return Reply.KEEP
 

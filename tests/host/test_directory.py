@@ -20,7 +20,9 @@ SKILL = publish({"a.md": b"alpha"})
 CHANGED = publish({"a.md": b"omega"})
 
 
-def kept(skill: Published, answer: Answer = Answer.ALLOW, *, ended: float | None = None, grant: Grant = Grant.LOAD) -> Kept:
+def kept(
+    skill: Published, answer: Answer = Answer.ALLOW, *, ended: float | None = None, grant: Grant = Grant.LOAD
+) -> Kept:
     approval = Approval.of(skill.id(), skill.entry, grant=grant, answer=answer)
     return Kept(approval=approval, at=1.0, ended=ended, entry=skill.entry)
 
@@ -63,7 +65,8 @@ def test_only_what_may_be_loaded_is_offered_and_nothing_served_while_answers_can
     assert [skill.name for skill in Directory((), served, standing()).offered()] == ["refunds"]
     assert [skill.name for skill in Directory((), served, standing(kept(SKILL, Answer.DENY))).offered()] == []
     unknown = Directory((), served, Standing())
-    assert unknown.offered() == unknown.available() == ()
+    assert unknown.offered() == ()
+    assert unknown.available == ()
     assert len(unknown.skills) == 2
 
 
@@ -83,7 +86,7 @@ def test_a_name_finds_one_skill_or_says_which_there_are() -> None:
 @pytest.mark.rule("P2")
 def test_descriptions_are_told_on_one_line() -> None:
     entry = publish(frontmatter={"name": "refunds", "description": "One\n\n  two\tthree"})
-    (available,) = Directory((), [(entry.id(), entry.entry)], standing()).available()
+    (available,) = Directory((), [(entry.id(), entry.entry)], standing()).available
     assert available.description == "One two three"
     assert available.origin == "MCP server acme"
     assert available.is_served

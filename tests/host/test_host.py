@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -177,7 +178,7 @@ async def test_an_empty_or_failed_listing_is_made_again_and_a_skill_loads_by_its
         assert names(host) == []
         assert host.has_skills
         assert "<available-skills" in host.prompt_block()
-        assert [tool.name for tool in host.tools()][0] == "read_skill"
+        assert next(tool.name for tool in host.tools()) == "read_skill"
         await host.refresh()
         assert server.count("skills/list") == 2, "an empty listing is not kept as an answer"
         assert "politely" in await host.read_skill_uri("acme", "skill://refunds/SKILL.md")
@@ -298,7 +299,7 @@ async def test_with_a_state_that_is_garbage_no_served_skill_is_loaded_local_ones
     (tmp_path / "state.sqlite3").write_bytes(b"garbage" * 1000)
     local_skill(tmp_path / "mine", "here", notes_md="notes")
     server = Scripted(SKILL)
-    options = {"user_skills": (str(tmp_path / "mine"),)}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "mine"),)}
     async with hosting(tmp_path, {"acme": server}, Person(), **options) as host:
         assert not host.has_state
         assert any("no skill of a server is loaded" in problem.message for problem in host.problems)
@@ -308,12 +309,12 @@ async def test_with_a_state_that_is_garbage_no_served_skill_is_loaded_local_ones
         assert "Do it here." in await host.read_skill("here")
         assert "notes" in await host.read_skill_file("here", "notes.md")
         for attempt in (
-            lambda: host.read_skill("refunds"),
-            lambda: host.read_skill_uri("acme", "skill://refunds/SKILL.md"),
-            lambda: host.read_skill_file("refunds", "a.md"),
-            lambda: host.read_resource("acme", "skill://refunds/SKILL.md"),
-            lambda: host.people.answer("refunds", About.LOAD, Answer.ALLOW),
-            lambda: host.people.content("refunds"),
+            partial(host.read_skill, "refunds"),
+            partial(host.read_skill_uri, "acme", "skill://refunds/SKILL.md"),
+            partial(host.read_skill_file, "refunds", "a.md"),
+            partial(host.read_resource, "acme", "skill://refunds/SKILL.md"),
+            partial(host.people.answer, "refunds", About.LOAD, Answer.ALLOW),
+            partial(host.people.content, "refunds"),
         ):
             with pytest.raises(StateError):
                 await attempt()
@@ -340,8 +341,9 @@ async def test_a_state_that_breaks_while_the_host_runs_stops_served_skills_and_i
     workspace.mkdir()
     async with hosting(tmp_path, {"acme": server}, Person(), workspace=workspace) as host:
         await host.people.answer("refunds", About.LOAD, Answer.ALLOW)
-        for path in tmp_path.glob("state.sqlite3*"):
-            path.write_bytes(b"garbage" * 5000)
+        for name in os.listdir(tmp_path):
+            if name.startswith("state.sqlite3"):
+                (tmp_path / name).write_bytes(b"garbage" * 5000)
         host.consent.store.close()
         await host.refresh(anew=True)
         assert [problem.subject for problem in host.problems].count("approvals") == 1
@@ -377,7 +379,7 @@ async def test_skills_of_one_name_are_told_apart_and_the_collision_is_shown(tmp_
     one = Scripted(SKILL, publish(at="skill://deep/refunds"))
     two = Scripted(publish({"SKILL.md": skill_md(body="Refund rudely.\n")}))
     person = Person()
-    options = {"user_skills": (str(tmp_path / "mine"),)}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "mine"),)}
     async with hosting(tmp_path, {"one": one, "two": two}, person, **options) as host:
         assert names(host) == ["~/refunds", "one:deep/refunds", "one:skill://refunds/SKILL.md", "two:refunds"]
         (problem,) = host.problems
@@ -459,7 +461,7 @@ def test_a_label_that_shows_something_else_is_refused(label: str) -> None:
 @pytest.mark.rule("P2")
 async def test_a_disabled_skill_is_out_of_use_at_once_and_back_when_it_is_enabled(tmp_path: Path) -> None:
     local_skill(tmp_path / "mine", "here", notes_md="notes")
-    options = {"user_skills": (str(tmp_path / "mine"),)}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "mine"),)}
     async with hosting(tmp_path, {"acme": Scripted(SKILL)}, Person(), **options) as host:
         for name, path in (("refunds", "a.md"), ("here", "notes.md")):
             await host.read_skill(name)
@@ -467,11 +469,11 @@ async def test_a_disabled_skill_is_out_of_use_at_once_and_back_when_it_is_enable
             assert state_of(host, name) is State.DISABLED
             assert name not in block_names(host)
             for attempt in (
-                lambda name=name: host.read_skill(name),
-                lambda name=name: host.read_skill(name, by_person=True),
-                lambda name=name, path=path: host.read_skill_file(name, path),
-                lambda name=name, path=path: host.read_skill_bytes(name, path),
-                lambda name=name: host.list_skill_files(name),
+                partial(host.read_skill, name),
+                partial(host.read_skill, name, by_person=True),
+                partial(host.read_skill_file, name, path),
+                partial(host.read_skill_bytes, name, path),
+                partial(host.list_skill_files, name),
             ):
                 with pytest.raises(RefusedError, match="disabled"):
                     await attempt()
@@ -489,16 +491,26 @@ async def test_a_disabled_server_takes_all_its_skills_out_of_use(tmp_path: Path)
         await host.read_skill("refunds")
         assert await host.people.switch("one", on=False) == 'server "one"'
         assert block_names(host) == ["third"]
-        with pytest.raises(RefusedError):
-            await host.read_resource("one", "skill://refunds/a.md")
+        one.asked.clear()
+        for uri in ("skill://refunds/a.md", "docs://anything"):
+            with pytest.raises(RefusedError, match="disabled"):
+                await host.read_resource("one", uri)
+        with pytest.raises(RefusedError, match="disabled"):
+            await host.read_skill_uri("one", "skill://unlisted/SKILL.md")
+        assert one.asked == []
         for name in ("refunds", "other"):
             with pytest.raises(RefusedError, match="disabled"):
                 await host.read_skill(name)
         await host.refresh()
         assert block_names(host) == ["third"]
+        assert any("disabled" in problem.message for problem in host.problems)
+        host.release("refunds")
+    one.asked.clear()
     async with hosting(tmp_path, {"one": one}, person) as host:
         assert block_names(host) == []
+        assert one.asked == [], "it is not even started"
         await host.people.switch("one", on=True)
+        await host.refresh()
         assert block_names(host) == ["other", "refunds"]
 
 
@@ -513,9 +525,9 @@ async def test_a_denied_skill_is_out_of_use_at_once_and_absent(tmp_path: Path) -
         assert block_names(host) == []
         assert await host.search_skills("refunds") == ()
         for attempt in (
-            lambda: host.read_skill_file("refunds", "a.md"),
-            lambda: host.list_skill_files("refunds"),
-            lambda: host.read_resource("acme", "skill://refunds/a.md"),
+            partial(host.read_skill_file, "refunds", "a.md"),
+            partial(host.list_skill_files, "refunds"),
+            partial(host.read_resource, "acme", "skill://refunds/a.md"),
         ):
             with pytest.raises(RefusedError, match="denied"):
                 await attempt()
@@ -535,17 +547,17 @@ async def test_a_skill_for_people_only_is_loaded_by_them_and_by_no_detour_of_the
     served = publish({"SKILL.md": skill_md("refunds", line), "a.md": b"alpha"})
     local_skill(tmp_path / "mine", "here", "disable-model-invocation: true", body="Secret words.\n", notes_md="notes")
     person = Person()
-    options = {"user_skills": (str(tmp_path / "mine"),)}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "mine"),)}
     async with hosting(tmp_path, {"acme": Scripted(served)}, person, **options) as host:
         assert names(host) == ["here", "refunds"]
         assert block_names(host) == []
         assert await host.search_skills("refunds here") == ()
         for name, path in (("refunds", "a.md"), ("here", "notes.md")):
             for attempt in (
-                lambda name=name: host.read_skill(name),
-                lambda name=name: host.list_skill_files(name),
-                lambda name=name: host.read_skill_file(name, "SKILL.md"),
-                lambda name=name, path=path: host.read_skill_file(name, path),
+                partial(host.read_skill, name),
+                partial(host.list_skill_files, name),
+                partial(host.read_skill_file, name, "SKILL.md"),
+                partial(host.read_skill_file, name, path),
             ):
                 with pytest.raises(RefusedError):
                     await attempt()
@@ -598,7 +610,7 @@ async def test_the_block_names_each_skill_with_what_it_is_for_and_served_ones_wi
     frontmatter = {"name": "liar", "description": lying}
     liar = publish(at="skill://liar", frontmatter=frontmatter)
     local_skill(tmp_path / "mine", "here")
-    options = {"user_skills": (str(tmp_path / "mine"),)}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "mine"),)}
     async with hosting(tmp_path, {"acme": Scripted(SKILL, liar)}, Person(), **options) as host:
         block = host.prompt_block()
         assert block == host.prompt_block(), "the same each time, for prompt caches"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillquay.host.host import SkillHost
+    from tests.core.builders import Published
 
 pytestmark = pytest.mark.anyio
 
@@ -168,7 +169,7 @@ async def test_a_changed_skill_is_asked_about_again_with_what_changed_and_the_ol
         with pytest.raises(RefusedError):
             await host.read_skill("refunds")
         assert len(person.asked) == 3
-    assert EVIL.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("content/**/*") if path.is_file())
+    assert EVIL.encode() not in [path.read_bytes() for path in cached(tmp_path)]
 
 
 @pytest.mark.rule("A2")
@@ -303,8 +304,7 @@ async def test_bytes_that_are_not_the_listed_ones_are_dropped_and_never_used(
         assert len(person.asked) == 1
         server.publish(SKILL)
         assert GOOD in await host.read_skill_file("refunds", "a.md")
-    kept = {path.read_bytes() for path in (tmp_path / "content").rglob("*") if path.is_file()}
-    assert lie not in kept
+    assert lie not in [path.read_bytes() for path in cached(tmp_path)]
 
 
 @pytest.mark.rule("V1")
@@ -352,6 +352,39 @@ async def test_content_that_moved_on_is_asked_about_again_and_then_read_under_it
         assert server.count("skills/get") == 1
         assert len(person.asked) == 2
         assert "already loaded" in await host.read_skill("refunds")
+
+
+@pytest.mark.rule("V3")
+@pytest.mark.rule("V1")
+async def test_a_file_that_the_fresh_entry_does_not_list_is_not_asked_for_again(tmp_path: Path) -> None:
+    server, person = Scripted(SKILL), Person()
+    async with hosting(tmp_path, {"acme": server}, person) as host:
+        await host.read_skill("refunds")
+        server.publish(publish())
+        with pytest.raises(UnlistedFileError):
+            await host.read_skill_file("refunds", "a.md")
+        assert len(person.asked) == 2
+        assert server.reads.count("skill://refunds/a.md") == 1
+        assert "a.md" not in await host.list_skill_files("refunds")
+
+
+@pytest.mark.rule("W2")
+@pytest.mark.rule("D4")
+async def test_no_file_outside_a_skill_is_read_under_its_name(tmp_path: Path) -> None:
+    generated = publish(at="skill://generated", dynamic=True)
+    server = Scripted(SKILL, generated)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        await host.read_skill("generated")
+        fetched = len(server.reads)
+        for acting in host.loading.windows.open_windows.values():
+            with pytest.raises(UnlistedFileError):
+                await host.loading.read(host.server_named("acme"), acting, SkillUri("skill://elsewhere/a.md"))
+        assert len(server.reads) == fetched
+        (held, *_) = host.loading.windows.open_windows.values()
+        assert await host.loading.files(host.server_named("acme"), held) == tuple(
+            file.uri for file in SKILL.manifest.files
+        )
 
 
 @pytest.mark.rule("V3")
@@ -424,9 +457,7 @@ async def test_what_was_recovered_once_is_not_tried_again(tmp_path: Path) -> Non
 
 @pytest.mark.rule("V3")
 @pytest.mark.parametrize("answer", [{}, {"skill": None}, {"skill": {"uri": "skill://other/SKILL.md"}}])
-async def test_a_recovery_that_brings_no_entry_leaves_the_first_failure(
-    tmp_path: Path, answer: dict[str, Any]
-) -> None:
+async def test_a_recovery_that_brings_no_entry_leaves_the_first_failure(tmp_path: Path, answer: dict[str, Any]) -> None:
     server = Scripted(SKILL)
     server.files["skill://refunds/SKILL.md"] = b"lies"
     server.on["skills/get"] = lambda _: answer
@@ -650,9 +681,7 @@ async def test_cached_content_counts_as_served_after_a_restart_and_is_hashed_aga
 
 
 def cached(place: Path) -> list[Path]:
-    return [
-        path for path in (place / "content").rglob("*") if path.is_file() and not path.name.startswith(".")
-    ]
+    return [path for path in (place / "content").rglob("*") if path.is_file() and not path.name.startswith(".")]
 
 
 # E6, D4, A3: generated skills
@@ -708,7 +737,7 @@ async def test_the_files_of_a_dynamic_skill_are_found_by_directory_reads_that_st
         outside = ["skill://other/x.md", "skill://refunds", "file:///etc/passwd", "skill://refunds/../x", 7, None]
         more: list[Any] = [{"uri": uri, "name": "x"} for uri in outside]
         more += [{"uri": f"{params['uri']}/deeper/x.md"}, "x", {"uri": "skill://refunds/d%6fcs/b.md"}, {}]
-        more += [{"uri": params["uri"], "mimeType": "inode/directory"}]
+        more += [{"uri": uri, "mimeType": "inode/directory"} for uri in (params["uri"], "skill://refunds/d%6fcs")]
         return {"resources": [*honest(params)["resources"], *more]}
 
     server.on["resources/directory/read"] = lists_more
@@ -803,7 +832,7 @@ async def test_the_largest_skill_there_may_be_is_loaded_whole_and_shown_in_part(
         await host.read_skill("refunds")
         assert await host.read_skill_bytes("refunds", "a.bin") == skill.files["a.bin"]
         shown = await host.read_skill_file("refunds", "a.bin")
-        assert 'shortened="the first 100,000 of 16,777,1' in shown
+        assert 'shortened="the first 100,000 characters of 16,777,1' in shown
         assert len(shown) < 101_000
 
 
@@ -860,8 +889,9 @@ async def test_a_malformed_answer_is_an_error_in_a_sentence(
 
 
 @pytest.mark.rule("W1")
-async def test_a_window_closed_while_a_file_is_read_does_not_open_again_for_a_dynamic_skill(tmp_path: Path) -> None:
-    server, reading, go_on = Scripted(DYNAMIC), anyio.Event(), anyio.Event()
+@pytest.mark.parametrize("skill", [DYNAMIC, SKILL], ids=["dynamic", "listed"])
+async def test_a_window_closed_while_a_file_is_read_does_not_open_again(tmp_path: Path, skill: Published) -> None:
+    server, reading, go_on = Scripted(skill), anyio.Event(), anyio.Event()
     honest = server._resources_read
 
     async def slowly(params: Any) -> dict[str, Any]:
@@ -876,5 +906,7 @@ async def test_a_window_closed_while_a_file_is_read_does_not_open_again_for_a_dy
             tasks.start_soon(partial(host.read_skill_file, "refunds", "a.md"))
             await reading.wait()
             host.release("refunds")
+            if skill is SKILL:
+                server.publish(CHANGED)
             go_on.set()
         assert windows(host) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,7 +33,7 @@ async def test_nothing_of_a_folder_that_is_not_trusted_is_loaded_or_started_and_
     tmp_path: Path, folder: Path
 ) -> None:
     local_skill(tmp_path / "home", "own")
-    options = {"user_skills": (str(tmp_path / "home"),)}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "home"),)}
     async with hosting(tmp_path, workspace=folder, **options) as host:
         assert not await host.is_trusted()
         assert [skill.name for skill in host.skills] == ["own"]
@@ -129,7 +129,7 @@ async def test_the_projects_skill_has_the_plain_name_and_the_users_is_still_ther
     tmp_path: Path, folder: Path
 ) -> None:
     local_skill(tmp_path / "home", "mine", body="The user's words.\n")
-    options = {"user_skills": (str(tmp_path / "home"),), "trust": True}
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "home"),), "trust": True}
     async with hosting(tmp_path, workspace=folder, **options) as host:
         assert sorted(skill.name for skill in host.skills) == ["mine", "~/mine"]
         assert "Do it here." in await host.read_skill("mine")

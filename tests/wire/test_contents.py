@@ -177,8 +177,10 @@ def test_an_answer_that_is_not_exactly_one_file_is_an_error_that_names_it(answer
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["contents", "text", "blob", "uri"]), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["contents", "text", "blob", "uri"]), inner, max_size=3)
+        ),
     )
 )
 def test_no_answer_of_any_kind_is_a_crash(value: Any) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from skillquay.cli.host_app import host_app
+
 app = typer.Typer(
     name="skillquay",
     help="Publish, verify and use Agent Skills over MCP.",
@@ -120,3 +122,6 @@ def serve(
             strict=strict,
         )
     )
+
+
+app.add_typer(host_app)

@@ -41,6 +41,18 @@ class Screen:
         else:
             sys.stdout.write(f"{text.plain}\n")
 
+    def hanging(self, line: str, indent: int, style: str = "") -> None:
+        """A line with text from outside. What does not fit goes on below, indented, and passes for no other line."""
+        if not self.is_terminal or 2 * len(line) <= self._console.width:
+            self.line((line, style))
+            return
+        width = max(self._console.width - indent, 20)
+        head = line[:indent]
+        for part in Text(line[indent:], style).wrap(self._console, width, overflow="fold"):
+            part.rstrip()
+            self._console.print(Text(head, style).append_text(part), soft_wrap=True)
+            head = " " * indent
+
     def rows(self, rows: Iterable[tuple[Text, ...]], *, indent: int = 2, wrap: bool = True) -> None:
         """Columns as wide as they need to be; on a terminal the last one wraps in the rest of the line, or is cut."""
         table = list(rows)

@@ -32,9 +32,11 @@ __all__ = [
     "Manifest",
     "Refused",
     "SkillEntry",
+    "parse_each",
     "parse_entries",
     "parse_entry",
     "read_own_entry",
+    "reconcile",
 ]
 
 Dynamic: TypeAlias = Literal["dynamic"]
@@ -187,31 +189,46 @@ class Refused:
 
 
 def parse_entries(raw: Sequence[object], *, limits: Limits = LIMITS) -> tuple[list[SkillEntry], list[Refused]]:
-    """Accept or refuse each entry of a listing alone: one bad entry never loses the others (E5).
+    """Accept or refuse each entry of a listing alone: one bad entry never loses the others (E5)."""
+    return reconcile(parse_each(raw, limits=limits))
+
+
+def parse_each(raw: Sequence[object], *, first: int = 0, limits: Limits = LIMITS) -> list[SkillEntry | Refused]:
+    """Each entry of a page of a listing on its own; `first` is the place of the page in the listing."""
+    parsed: list[SkillEntry | Refused] = []
+    for index, item in enumerate(raw, first):
+        try:
+            parsed.append(parse_entry(item, limits=limits))
+        except EntryError as error:
+            uri = item.get("uri") if isinstance(item, Mapping) else None
+            parsed.append(_refused(index, uri if isinstance(uri, str) else "(no uri)", error))
+    return parsed
+
+
+def reconcile(parsed: Sequence[SkillEntry | Refused]) -> tuple[list[SkillEntry], list[Refused]]:
+    """The entries of a whole listing that stand beside each other.
 
     A skill that is listed twice counts once. Where its entries contradict each other, none of them is believed.
     """
     accepted: dict[tuple[str, ...], tuple[int, SkillEntry]] = {}
     contradicted: set[tuple[str, ...]] = set()
     refused: list[Refused] = []
-    for index, item in enumerate(raw):
-        try:
-            entry = parse_entry(item, limits=limits)
-            key = entry.uri.key
-            if key in contradicted:
-                raise _contradiction()
-            if key in accepted:
-                first, other = accepted[key]
-                if entry.says != other.says:
-                    del accepted[key]
-                    contradicted.add(key)
-                    refused.append(_refused(first, raw[first], _contradiction()))
-                    raise _contradiction()
-                raise EntryError("this URI was listed before in the same listing.", field="uri", rule="E5")
-        except EntryError as error:
-            refused.append(_refused(index, item, error))
-        else:
+    for index, entry in enumerate(parsed):
+        if isinstance(entry, Refused):
+            refused.append(entry)
+            continue
+        key = entry.uri.key
+        if key not in accepted and key not in contradicted:
             accepted[key] = (index, entry)
+        elif key in accepted and accepted[key][1].says == entry.says:
+            again = EntryError("this URI was listed before in the same listing.", field="uri", rule="E5")
+            refused.append(_refused(index, entry.uri, again))
+        else:
+            if key in accepted:
+                first, other = accepted.pop(key)
+                refused.append(_refused(first, other.uri, _contradiction()))
+            contradicted.add(key)
+            refused.append(_refused(index, entry.uri, _contradiction()))
     return [entry for _, entry in accepted.values()], sorted(refused, key=lambda each: each.index)
 
 
@@ -219,10 +236,8 @@ def _contradiction() -> EntryError:
     return EntryError("this URI is listed more than once, with different content.", field="uri", rule="E5")
 
 
-def _refused(index: int, item: object, error: EntryError) -> Refused:
-    uri = item.get("uri") if isinstance(item, Mapping) else None
-    shown = shorten(uri) if isinstance(uri, str) else "(no uri)"
-    return Refused(index=index, uri=shown, reason=error.message, rule=error.rule, field=error.field)
+def _refused(index: int, uri: str, error: EntryError) -> Refused:
+    return Refused(index=index, uri=shorten(uri), reason=error.message, rule=error.rule, field=error.field)
 
 
 def parse_entry(raw: object, *, limits: Limits = LIMITS) -> SkillEntry:
@@ -304,6 +319,7 @@ def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:
     if problem := limits.problem(len(raw), 0):
         raise EntryError(f"{problem}.", field="resources", rule="E4")
     root = uri.root
+    inside = root.key
     records: dict[tuple[str, ...], FileRecord] = {}
     for index, item in enumerate(raw):
         place = f"resources[{index}]"
@@ -311,7 +327,7 @@ def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:
         key = record.uri.key
         if key in records:
             raise EntryError(f'"{shorten(record.uri)}" is listed more than once.', field=f"{place}.uri", rule="E2")
-        if not root.contains(record.uri):
+        if len(key) <= len(inside) or key[: len(inside)] != inside:
             raise EntryError(f'"{shorten(record.uri)}" is outside "{shorten(root)}".', field=f"{place}.uri", rule="E2")
         records[key] = record
     if uri.key not in records:

@@ -174,6 +174,8 @@ def _qualified_forms(skill: Registered) -> Iterator[str]:
 
 
 def _folded(name: str) -> str:
+    if name.isascii() and name.isprintable():
+        return name.lower()  # all that the rest comes to
     folded = unicodedata.normalize("NFKC", visible(name)).casefold()
     return unicodedata.normalize("NFKC", folded)
 

@@ -31,6 +31,8 @@ _PATH = re.compile(rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/\[\]{_BEYOND_ASCII}-]|%[0-9A
 _PORT = re.compile(r":[0-9]{1,5}")
 _WALKS = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+# What nearly all URIs look like; none of these could fail a check below.
+_PLAIN_URI = re.compile(rf"skill://{_PLAIN_PATH.pattern}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SAFE_IN_AUTHORITY = "!$&'()*+,;="
@@ -145,6 +147,8 @@ def _check(text: str) -> None:
         raise UriError(f"A URI is a string, not {type(text).__name__}.")
     if len(text) > MAX_URI_LENGTH:
         raise _too_long(text)
+    if _PLAIN_URI.fullmatch(text):
+        return
     shown = shorten(text)
     scheme = _SCHEME.match(text)
     if scheme is None:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import anyio
 from anyio import to_thread
 from mcp import Client
 
-from skillquay.core.entries import DYNAMIC, LIMITS, SkillEntry, parse_entries, parse_entry
+from skillquay.core.entries import DYNAMIC, LIMITS, parse_entry
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import SkillUri
 from skillquay.core.verification import accept_dynamic, verify_skill
-from skillquay.errors import BudgetError, EntryError, UnavailableError, UriError
+from skillquay.errors import BudgetError, EntryError, SkillquayError, UnavailableError, UriError
 from skillquay.host.asking import SdkRequester
 from skillquay.host.budgets import Budgets, answer_cap
+from skillquay.host.listing import Listing, Received
 from skillquay.wire.contents import DIRECTORY, received_bytes
 
 if TYPE_CHECKING:
-    from skillquay.core.entries import Refused
-    from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
+    from collections.abc import AsyncIterator
 
-__all__ = ["EXTENSION", "Child", "Listing", "Received", "Requester", "SkillsClient", "is_missing"]
+    from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
+    from skillquay.host.listing import Page
+
+__all__ = ["EXTENSION", "Child", "Requester", "SkillsClient", "is_missing"]
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _LONGEST_TTL: Final = 24 * 60 * 60.0
@@ -48,45 +53,6 @@ class Requester(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """An entry, and until when (on the monotonic clock) it may be taken for current without asking again (L6)."""
-
-    entry: SkillEntry
-    expires: float
-
-
-@dataclass(slots=True, kw_only=True)
-class Listing:
-    """What came of a listing so far: a listing that breaks off keeps the pages it had."""
-
-    received: tuple[Received, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    refused_uris: tuple[SkillUri, ...] = ()
-    remarks: tuple[str, ...] = ()
-    pages: list[tuple[list[object], float]] = field(default_factory=list)
-
-    @property
-    def entries(self) -> tuple[SkillEntry, ...]:
-        """The entries that were accepted."""
-        return tuple(each.entry for each in self.received)
-
-    def settle(self) -> None:
-        """Accept or refuse each entry of the pages that came (E5)."""
-        raw = [item for items, _ in self.pages for item in items]
-        expiries = [expires for items, expires in self.pages for _ in items]
-        accepted, refused = parse_entries(raw)
-        self.refused = tuple(refused)
-        known = {entry.uri.key for entry in accepted}
-        uris = (_uri_of(raw[each.index]) for each in refused)
-        self.refused_uris = tuple(uri for uri in uris if uri is not None and uri.key not in known)
-        places = {each.index for each in refused}
-        expires = (expires for index, expires in enumerate(expiries) if index not in places)
-        self.received = tuple(
-            Received(entry=entry, expires=until) for entry, until in zip(accepted, expires, strict=True)
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Child:
     """What a live listing of a directory names. It may lie anywhere: who asked decides what is theirs (D4)."""
@@ -98,9 +64,16 @@ class Child:
 class SkillsClient:
     """The extension's methods. Nothing is asked of a server that does not declare them (C4)."""
 
-    def __init__(self, requester: Requester | Client, *, budgets: Budgets | None = None) -> None:
+    def __init__(
+        self,
+        requester: Requester | Client,
+        *,
+        budgets: Budgets | None = None,
+        parsing: anyio.CapacityLimiter | None = None,
+    ) -> None:
         self._asked: Requester = SdkRequester(requester) if isinstance(requester, Client) else requester
         self._budgets = budgets or Budgets()
+        self._parsing = parsing
         self._bytes = 0
 
     @property
@@ -116,40 +89,53 @@ class SkillsClient:
     async def list_skills(self, into: Listing | None = None) -> Listing:
         """All pages of `skills/list`, within bounds of pages, entries and bytes (L4). Nothing is fetched (R3).
 
-        Pages arrive in `into`: after a failure, `into.settle()` gives what came before it.
+        Pages are parsed while the next one is awaited. With `into` they arrive there, also before a failure, and the
+        caller settles it.
         """
         await self._check_declared()
         listing = into or Listing()
+        failure: SkillquayError | None = None
+        async with anyio.create_task_group() as parsing:
+            try:
+                async for page in self._pages(listing):
+                    parsing.start_soon(partial(to_thread.run_sync, page.parse, limiter=self._parsing))
+            except SkillquayError as error:  # what crosses the group would be wrapped by it
+                failure = error
+        if failure is not None:
+            raise failure
+        if into is None:
+            listing.settle()
+        return listing
+
+    async def _pages(self, listing: Listing) -> AsyncIterator[Page]:
         budgets = self._budgets
         params: dict[str, Any] = {}
         entries = size = 0
         while True:
-            page = await self._asked.request("skills/list", params, cap=budgets.page_bytes)
-            expires = _expires(page)
-            items = page.get("skills")
+            answer = await self._asked.request("skills/list", params, cap=budgets.page_bytes)
+            expires = _expires(answer)
+            items = answer.get("skills")
             if not isinstance(items, list):
                 raise UnavailableError('The answer to skills/list has no array "skills".', rule="L1")
             room = budgets.entries - entries
             entries, size = entries + len(items), size + _weight(items)
             if size > budgets.listing_bytes:
                 listing.remarks += (f"It lists more than {budgets.listing_bytes:,} bytes; what came before is used.",)
-                break
-            listing.pages.append((items[:room], expires))
+                return
+            yield listing.add(items[:room], expires)
             if len(items) > room:
                 listing.remarks += (f"It lists more than {budgets.entries:,} skills; the first ones are used.",)
-                break
-            cursor = page.get("nextCursor")
+                return
+            cursor = answer.get("nextCursor")
             if cursor is None:
-                break
+                return
             if not isinstance(cursor, str) or len(cursor) > budgets.page_bytes // 16:
                 listing.remarks += ("A cursor of its listing is not a usable string; what came before it is used.",)
-                break
+                return
             if len(listing.pages) >= budgets.pages:
                 listing.remarks += (f"Its listing has more than {budgets.pages:,} pages; the first ones are used.",)
-                break
+                return
             params = {"cursor": cursor}
-        await to_thread.run_sync(listing.settle)
-        return listing
 
     async def get_skill(self, uri: str) -> Received:
         """The entry of one skill, listed or not: only this makes a URI a skill (U4, L3, L7)."""
@@ -235,13 +221,6 @@ def _weight(items: list[object]) -> int:
         with suppress(RecursionError):
             size += len(repr(item))
     return size
-
-
-def _uri_of(item: object) -> SkillUri | None:
-    try:
-        return SkillUri(item["uri"]) if isinstance(item, Mapping) else None
-    except (KeyError, UriError):
-        return None
 
 
 def _child(item: object) -> Child | None:

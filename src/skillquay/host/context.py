@@ -21,8 +21,9 @@ from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.core.verification import VerifiedSkill
 from skillquay.errors import RefusedError, UnavailableError, UnlistedFileError, UriError
 from skillquay.host import local
-from skillquay.host.client import Received, is_missing
+from skillquay.host.client import is_missing
 from skillquay.host.directory import State
+from skillquay.host.listing import Received
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

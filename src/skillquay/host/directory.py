@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from skillquay.core.approvals import Answer, Grant
@@ -13,16 +14,17 @@ from skillquay.core.entries import DYNAMIC
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import SkillId
 from skillquay.core.registry import Ambiguous, Registered, Registry, Unknown
-from skillquay.errors import UnknownSkillError
+from skillquay.errors import RefusedError, UnknownSkillError
 from skillquay.host.consent import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from skillquay.core.entries import SkillEntry
+    from skillquay.core.identity import ServerLabel
     from skillquay.core.registry import Local
     from skillquay.host.local import LocalEntry
-    from skillquay.host.store import Kept
+    from skillquay.host.store import Kept, Store
 
 __all__ = ["Directory", "KnownSkill", "Standing", "State"]
 
@@ -61,9 +63,15 @@ class Standing:
     kept: Mapping[tuple[SkillId, Grant], Kept] = field(default_factory=dict)
     disabled: frozenset[str] = frozenset()
 
+    @classmethod
+    def read(cls, store: Store) -> Standing:
+        """What is kept now."""
+        kept = {(each.approval.skill, each.approval.grant): each for each in store.approvals()}
+        return cls(is_known=True, kept=kept, disabled=store.disabled())
+
     def state(self, skill: SkillId, entry: SkillEntry) -> State:
         """How things stand with a served skill."""
-        if not self.disabled.isdisjoint((key_of(skill), key_of(skill.server))):
+        if self.disabled and not self.disabled.isdisjoint((key_of(skill), key_of(skill.server))):
             return State.DISABLED
         if entry.resources == DYNAMIC:
             return State.DYNAMIC
@@ -83,7 +91,7 @@ class Directory:
     ) -> None:
         locals_of = {entry.identity: entry for entry in local}
         served_of = dict(served)
-        self._is_known = standing.is_known
+        self._standing = standing
         self.registry = Registry(
             [
                 *(Registered(name=entry.name, identity=entry.identity) for entry in locals_of.values()),
@@ -113,6 +121,11 @@ class Directory:
         """The skill of this identity, if it is known."""
         return self._by_identity.get(identity)
 
+    def check_enabled(self, server: ServerLabel) -> None:
+        """Raise `RefusedError` for a server that a person disabled: it is not asked for anything (A5)."""
+        if key_of(server) in self._standing.disabled:
+            raise RefusedError(f'The server "{server}" is disabled. Enable it with "skillquay enable".', rule="A5")
+
     def offered(self) -> tuple[KnownSkill, ...]:
         """What the model may be told of: not what is disabled, denied, or for people to load only (P2)."""
         return tuple(
@@ -120,9 +133,10 @@ class Directory:
             for skill in self.skills
             if skill.model_may_load
             and skill.state not in {State.DISABLED, State.DENIED}
-            and (skill.local is not None or self._is_known)
+            and (skill.local is not None or self._standing.is_known)
         )
 
+    @cached_property
     def available(self) -> tuple[Available, ...]:
         """What the model is told."""
         return tuple(

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -21,7 +21,7 @@ from skillquay.host.approver import NobodyToAsk
 from skillquay.host.budgets import Budgets
 from skillquay.host.cache import ContentCache, default_cache_directory
 from skillquay.host.configuration import Problem
-from skillquay.host.consent import Consent
+from skillquay.host.consent import Consent, key_of
 from skillquay.host.context import ModelContext
 from skillquay.host.directory import Directory, KnownSkill, Standing
 from skillquay.host.loading import Loading
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillHost", "default_state"]
 
+Value = TypeVar("Value")
 _MOST_REPORTS = 20
 
 
@@ -106,6 +107,7 @@ class SkillHost:
         self._state_error = StateError("The host is not started. Use it in an async with statement.")
         self._context = ModelContext(self)
         self._refreshing = anyio.Lock()
+        self._parsing = anyio.CapacityLimiter(1)  # listings take turns
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -164,6 +166,7 @@ class SkillHost:
         if self._consent is not None:
             self._problems.pop("state", None)
         trusted = await self.is_trusted()
+        disabled: frozenset[str] = await self._read(Store.disabled, frozenset())
         around = await to_thread.run_sync(partial(self.workspace.look, trusted=trusted))
         self._problems["folder"] = around.problems
         wanted = {**around.configuration.servers, **self._given}
@@ -176,29 +179,26 @@ class SkillHost:
             if label not in self._servers:
                 auth = None if self._auth is None else self._auth(label.label, getattr(target, "url", ""))
                 self._servers[label] = SkillServer(
-                    label, target, tasks=self._tasks, budgets=self.budgets, auth=auth, handshake=self._handshake
+                    label,
+                    target,
+                    tasks=self._tasks,
+                    budgets=self.budgets,
+                    auth=auth,
+                    handshake=self._handshake,
+                    parsing=self._parsing,
                 )
         async with anyio.create_task_group() as asking:
             for server in self._servers.values():
-                if anew or server.is_stale:
+                if key_of(server.label) in disabled:
+                    server.rest()
+                elif anew or server.is_stale:
                     asking.start_soon(self._discover, server)
         self._local = around.skills
         await self.survey()
 
     async def survey(self) -> None:
         """Read anew how things stand with each skill: what was approved, denied, disabled."""
-        standing = Standing()
-        if self._consent is not None:
-            store = self._consent.store
-            try:
-                kept = await to_thread.run_sync(store.approvals)
-                standing = Standing(
-                    is_known=True,
-                    kept={(each.approval.skill, each.approval.grant): each for each in kept},
-                    disabled=await to_thread.run_sync(store.disabled),
-                )
-            except StateError as error:
-                self._report_state(error)
+        standing = await self._read(Standing.read, Standing())
         served = {
             SkillId(server=server.label, uri=each.entry.uri): each.entry
             for server in self._servers.values()
@@ -207,20 +207,15 @@ class SkillHost:
         if self._loading is not None:  # what is in use is known as long as it is, listed or not (W1)
             windows = self._loading.windows.open_windows
             served |= {skill: window.entry for skill, window in windows.items() if skill not in served}
-        self._directory = Directory(self._local, served.items(), standing)
+        self._directory = await to_thread.run_sync(Directory, self._local, tuple(served.items()), standing)
         self._search = None
 
     async def is_trusted(self) -> bool:
         """True when the user has trusted the folder, or there is none (P6)."""
         if self._trust is not None or self.workspace.folder is None:
             return self._trust is not False
-        if self._consent is None:
-            return False
-        try:
-            return await to_thread.run_sync(self._consent.store.is_trusted, self.workspace.folder)
-        except StateError as error:
-            self._report_state(error)
-            return False
+        folder = self.workspace.folder
+        return await self._read(lambda store: store.is_trusted(folder), False)
 
     def find(self, name: str) -> KnownSkill:
         """The skill of this plain or qualified name."""
@@ -235,11 +230,11 @@ class SkillHost:
     @property
     def has_skills(self) -> bool:
         """True when there is a skill the model may load, or a server that could have one it did not list (P2, L3)."""
-        return bool(self._directory.available()) or any(each.declares_skills for each in self._servers.values())
+        return bool(self._directory.available) or any(each.declares_skills for each in self._servers.values())
 
     def prompt_block(self, *, budget: int = 4000) -> str:
         """The skills the model may load, in at most `budget` tokens; empty when there are none and could be none."""
-        return render_available(self._directory.available(), budget=budget) if self.has_skills else ""
+        return render_available(self._directory.available, budget=budget) if self.has_skills else ""
 
     @property
     def loaded(self) -> tuple[LoadedSkill, ...]:
@@ -260,6 +255,7 @@ class SkillHost:
     async def find_uri(self, server: str, uri: str) -> KnownSkill:
         """The skill at a URI of a server, once `skills/get` on that server has confirmed it."""
         asked = self.server_named(server)
+        self._directory.check_enabled(asked.label)
         identity = SkillId(server=asked.label, uri=SkillUri(uri))
         if (known := self._directory.get(identity)) is None:
             received = await self.loading.fresh(asked, identity.uri)
@@ -287,7 +283,9 @@ class SkillHost:
 
     async def read_resource(self, server: str, uri: str) -> str:
         """Another resource of a server, or the list of a directory."""
-        return await self._context.read_resource(self.server_named(server), uri)
+        asked = self.server_named(server)
+        self._directory.check_enabled(asked.label)
+        return await self._context.read_resource(asked, uri)
 
     async def search_skills(self, query: str, *, limit: int = 10) -> tuple[KnownSkill, ...]:
         """The skills the model may load that fit the words best: names, descriptions, bodies of local skills."""
@@ -368,6 +366,16 @@ class SkillHost:
                 await self._consent.observe(server.label, entries, server.refused_uris)
             except StateError as error:  # nothing of it is loaded: that observes again, and fails again
                 self._report_state(error)
+
+    async def _read(self, read: Callable[[Store], Value], otherwise: Value) -> Value:
+        """What is kept. Where that cannot be read, nothing of a server is loaded in any case."""
+        if self._consent is None:
+            return otherwise
+        try:
+            return await to_thread.run_sync(read, self._consent.store)
+        except StateError as error:
+            self._report_state(error)
+            return otherwise
 
     def _report_state(self, error: StateError) -> None:
         message = f"{error.message} Until then no skill of a server is loaded."

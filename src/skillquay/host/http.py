@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -27,6 +29,7 @@ from skillquay.host.failures import describe
 from skillquay.host.questions import bound_questions
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable
 
     from mcp.client._transport import TransportStreams
@@ -77,6 +80,12 @@ async def http_transport(
         yield bound_questions(streams, ending)
 
 
+@lru_cache(maxsize=4)
+def _certificates(_file: str | None, _directory: str | None) -> ssl.SSLContext:
+    """Those of the environment, read once: reading them takes as long as many requests."""
+    return httpx2.create_ssl_context()
+
+
 class _Client(httpx2.AsyncClient):
     """An HTTP client that answers failures itself, so that the SDK fails the one request and no other."""
 
@@ -87,6 +96,7 @@ class _Client(httpx2.AsyncClient):
             headers=headers,
             auth=auth,
             timeout=_TIMEOUT,
+            verify=_certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
             event_hooks={"request": [_ask_for_plain_bytes], "response": [self._bound]},
         )
         self._cap = cap

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from skillquay.core.entries import SkillEntry
     from skillquay.core.verification import UnverifiedFile, VerifiedFile
     from skillquay.host.approver import Inspect
-    from skillquay.host.client import Received
     from skillquay.host.consent import Consent
+    from skillquay.host.listing import Received
     from skillquay.host.servers import SkillServer
     from skillquay.host.shelf import Shelf
 
@@ -51,7 +51,7 @@ class Loading:
         self.windows = Windows()
         self._consent = consent
         self._shelf = shelf
-        self._locks: defaultdict[SkillId, anyio.Lock] = defaultdict(anyio.Lock)
+        self._locks: defaultdict[SkillId, anyio.Lock] = defaultdict(lambda: anyio.Lock(fast_acquire=True))
 
     async def load(self, server: SkillServer, skill: SkillId, received: Received) -> ActingSkill:
         """Approve, fetch, verify, open the window. A skill that is in use and has not changed is taken as it is."""

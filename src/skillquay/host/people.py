@@ -121,7 +121,7 @@ class People:
             what, shown = key_of(server.label), f'server "{visible(server.label.label)}"'
         store = self._host.consent.store
         await to_thread.run_sync(partial(store.enable if on else store.disable, what, at=time.time()))
-        await self._host.survey()
+        await (self._host.refresh() if on else self._host.survey())
         return shown
 
     async def difference(self, name: str) -> Difference | None:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
+from anyio import to_thread
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
 from skillquay.core.identity import ServerLabel
 from skillquay.errors import ConfigurationError, SkillquayError
-from skillquay.host.client import Listing, Received, SkillsClient
+from skillquay.host.client import SkillsClient
 from skillquay.host.configuration import HttpServer, Problem, StdioServer
 from skillquay.host.connection import Connection
+from skillquay.host.listing import Listing, Received
 
 if TYPE_CHECKING:
     import httpx2
@@ -42,15 +44,17 @@ class SkillServer:
         budgets: Budgets,
         auth: httpx2.Auth | None = None,
         handshake: Handshake = "auto",
+        parsing: anyio.CapacityLimiter | None = None,
     ) -> None:
         self.label = label
         self.connection = Connection(label, target, tasks=tasks, budgets=budgets, auth=auth, handshake=handshake)
-        self.client = SkillsClient(self.connection, budgets=budgets)
+        self.client = SkillsClient(self.connection, budgets=budgets, parsing=parsing)
         self.problems: tuple[Problem, ...] = ()
         self.declares_skills = False
         self.skills: dict[tuple[str, ...], Received] = {}
         self.refused_uris: tuple[SkillUri, ...] = ()
         self._budgets = budgets
+        self._parsing = parsing
         self._current_until = 0.0
 
     @property
@@ -77,8 +81,8 @@ class SkillServer:
         if deadline.cancelled_caught:
             seconds = f"{self._budgets.discovery:g} seconds"
             problems.append(self._problem(f"It did not answer within {seconds}, and is left out.", "B2"))
+        await to_thread.run_sync(listing.settle, limiter=self._parsing)
         if (problems or deadline.cancelled_caught) and listing.pages:
-            listing.settle()
             problems.append(self._problem("Its listing broke off; the skills that came before are used.", "L3"))
         problems.extend(self._problem(remark, "L4") for remark in listing.remarks)
         problems.extend(self._problem(f"{each.uri} is refused: {each.reason}", each.rule) for each in listing.refused)
@@ -88,6 +92,12 @@ class SkillServer:
         self.skills = {each.entry.uri.key: each for each in listing.received}
         self.refused_uris = listing.refused_uris
         self.problems = tuple(problems)
+
+    def rest(self) -> None:
+        """Its user switched it off: it is not asked, nor left running."""
+        self.connection.close()
+        self.skills, self.refused_uris, self.declares_skills, self._current_until = {}, (), False, 0.0
+        self.problems = (self._problem(f'It is disabled. Enable it with "skillquay enable {self.label}".', "A5"),)
 
     def hold(self, received: Received) -> None:
         """Put a fresh entry in place of the one that was known."""

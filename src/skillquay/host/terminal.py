@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
 from anyio import to_thread
+from rich.cells import chop_cells
 
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import find_hidden, visible
@@ -26,6 +28,8 @@ _REPLIES = {
     "d": Reply.DENY,
     "deny": Reply.DENY,
 }
+_GOES_ON = "      … "
+_NARROWEST = 40
 _CHOICES = "[o]nce, [k]eep for this content, [d]eny until it changes, [s]how a file, Enter for not now: "
 _WITHOUT_KEEP = "[o]nce, [d]eny, [s]how a file, Enter for not now: "
 
@@ -91,7 +95,16 @@ class TerminalApprover(Approver):
         return line.strip()
 
     def _write(self, *lines: str) -> None:
-        self._screen.write("".join(f"{line}\n" for line in lines))
+        width = max(shutil.get_terminal_size().columns, _NARROWEST)
+        self._screen.write("".join(f"{row}\n" for line in lines for row in _rows(line, width)))
+
+
+def _rows(line: str, width: int) -> Iterator[str]:
+    """One line as rows of a terminal. What goes on behind a mark cannot pass for a line of ours."""
+    first, *rest = chop_cells(line, width) or [""]
+    yield first
+    for piece in chop_cells("".join(rest), width - len(_GOES_ON)) if rest else ():
+        yield _GOES_ON + piece
 
 
 def shown_content(text: str) -> Iterator[str]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from skillquay.core.context import Available, render_available
+from skillquay.core.context import Available, render_available, render_error
 from skillquay.core.hidden import shorten
-from skillquay.errors import SkillquayError, UnknownSkillError
+from skillquay.errors import ServerError, SkillquayError, UnknownSkillError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -56,7 +56,8 @@ class Tool:
         try:
             return ToolResult(text=await self.run(arguments))
         except SkillquayError as error:
-            return ToolResult(text=error.message, is_error=True)
+            text = render_error(error.message, quotes_server=isinstance(error, ServerError))
+            return ToolResult(text=text, is_error=True)
 
 
 def skill_tools(host: SkillHost) -> tuple[Tool, ...]:

@@ -1,0 +1,145 @@
+"""Read every file of every skill a server lists, and check each against its entry (E, V1, V2, G1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio import to_thread
+
+from skillquay.core.entries import DYNAMIC
+from skillquay.core.verification import accept_dynamic, verify_file, verify_skill
+from skillquay.errors import SkillquayError, UnavailableError
+from skillquay.host.client import is_missing
+from skillquay.host.listing import Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from skillquay.core.entries import SkillEntry
+    from skillquay.core.uris import SkillUri
+    from skillquay.host.client import SkillsClient
+
+__all__ = ["Failure", "Report", "check_skills"]
+
+_AT_ONCE: Final = 8
+_PATIENCE: Final = 8  # answers that fail in a row before nothing more is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Failure:
+    """Something that is not as it was listed; `file` is empty where the whole skill is meant."""
+
+    skill: str
+    file: str = ""
+    rule: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What was looked at, and what was wrong. `unseen` counts what was not asked for any more."""
+
+    skills: int = 0
+    files: int = 0
+    size: int = 0
+    dynamic: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    unseen: int = 0
+
+
+async def check_skills(client: SkillsClient, report: Report, progress: Callable[[str], None]) -> None:
+    """List all skills, get each by its URI, read each file. What fails is reported, and the rest goes on.
+
+    A `SkillquayError` is raised when there is no listing at all.
+    """
+    listing = Listing()
+    try:
+        await client.list_skills(into=listing)
+    except SkillquayError as error:
+        if not listing.pages:
+            raise
+        report.failures.append(Failure(skill="(the listing)", rule=error.rule, reason=error.message))
+    await to_thread.run_sync(listing.settle)
+    report.failures += [Failure(skill="(the listing)", rule="L4", reason=remark) for remark in listing.remarks]
+    report.failures += [Failure(skill=each.uri, rule=each.rule, reason=each.reason) for each in listing.refused]
+    report.skills = len(listing.entries) + len(listing.refused)
+    report.dynamic = [str(entry.uri) for entry in listing.entries if entry.resources == DYNAMIC]
+    await _Reader(client, report, listing.entries, progress).run()
+    report.failures.sort()
+
+
+class _Reader:
+    """Several reads at a time, until all is read or the server is lost."""
+
+    def __init__(
+        self, client: SkillsClient, report: Report, entries: tuple[SkillEntry, ...], progress: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._progress = progress
+        self._work = _work(entries)
+        self._total = sum(1 for _ in _work(entries))
+        self._done = 0
+        self._failed_in_a_row = 0
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(_AT_ONCE):
+                tasks.start_soon(self._take)
+        self._report.unseen = sum(1 for _ in self._work)
+
+    async def _take(self) -> None:
+        while self._failed_in_a_row < _PATIENCE and (each := next(self._work, None)) is not None:
+            entry, uri = each
+            try:
+                await (self._get(entry) if uri is None else self._read(entry, uri))
+            except SkillquayError as error:
+                self._fail(entry, uri, error)
+            else:
+                self._failed_in_a_row = 0
+            self._done += 1
+            self._progress(f"{self._done:,} of {self._total:,} answers checked")
+
+    async def _get(self, entry: SkillEntry) -> None:
+        got = (await self._client.get_skill(entry.uri)).entry
+        if got.says != entry.says or (got.resources == DYNAMIC) != (entry.resources == DYNAMIC):
+            reason = "skills/get gives another entry than skills/list. If the skill changed just now, verify again."
+            self._report.failures.append(Failure(skill=str(entry.uri), rule="E1", reason=reason))
+
+    async def _read(self, entry: SkillEntry, uri: SkillUri) -> None:
+        self._report.files += 1
+        if entry.resources == DYNAMIC:
+            data = await self._client.read_file(uri)
+            self._report.size += len(data)
+            accept_dynamic(entry, data)
+            return
+        record = entry.resources.find(uri)
+        assert record is not None, "it comes from the manifest"
+        data = await self._client.read_file(uri, size=record.size)
+        self._report.size += len(data)
+        if uri.key == entry.uri.key:
+            verify_skill(entry, data)
+        else:
+            verify_file(entry, uri, data)
+
+    def _fail(self, entry: SkillEntry, uri: SkillUri | None, error: SkillquayError) -> None:
+        rule = error.rule
+        is_lost = False
+        if isinstance(error, UnavailableError):
+            rule = "G1" if uri is None else "R1"
+            is_lost = not is_missing(error)
+        self._failed_in_a_row = self._failed_in_a_row + 1 if is_lost else 0
+        file = "" if uri is None else entry.root.relative(uri)
+        self._report.failures.append(Failure(skill=str(entry.uri), file=file, rule=rule, reason=error.message))
+
+
+def _work(entries: tuple[SkillEntry, ...]) -> Iterator[tuple[SkillEntry, SkillUri | None]]:
+    """Each entry to be got again, and each file of it to be read; of a generated skill `SKILL.md` alone."""
+    for entry in entries:
+        yield entry, None
+        if entry.resources == DYNAMIC:
+            yield entry, entry.uri
+        else:
+            yield from ((entry, file.uri) for file in entry.resources.files)

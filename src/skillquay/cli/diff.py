@@ -1,0 +1,177 @@
+"""`skillquay diff`: a served skill as it was last answered, and as its server publishes it now (A2)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from skillquay.cli.hosting import Place, change_json, exact_time, find, run_host, short_time, waiting, write_json
+from skillquay.cli.messages import fail, human_size
+from skillquay.cli.output import Screen
+from skillquay.core.approvals import Answer
+from skillquay.core.entries import Manifest
+from skillquay.core.hidden import find_hidden, shorten, visible
+from skillquay.core.uris import SkillUri
+from skillquay.errors import SkillquayError
+
+if TYPE_CHECKING:
+    from skillquay.core.entries import SkillEntry
+    from skillquay.host.host import SkillHost
+    from skillquay.host.people import Difference
+
+__all__ = ["run"]
+
+_LONGEST_VALUE = 2000
+_MOST_LINES = 4000  # of a file: comparing takes time that grows with their square
+_MOST_BYTES = 512 * 1024
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_WORDS = {Answer.ALLOW: "approved", Answer.DENY: "denied"}
+_ABSENT = object()
+
+
+def run(place: Place, name: str, *, content: bool) -> int:
+    """Compare; 0 when nothing changed, 1 when something did, 2 when there is nothing to compare with."""
+    return run_host(place, partial(_diff, place=place, name=name, content=content))
+
+
+async def _diff(host: SkillHost, *, place: Place, name: str, content: bool) -> int:
+    skill = find(host, name)
+    difference = await host.people.difference(skill.name)
+    if difference is None:
+        return fail(
+            f'"{skill.name}" was never approved or denied, so there is nothing to compare it with. See it with '
+            f'"skillquay show {skill.name}".'
+        )
+    contents: dict[str, list[str]] = {}
+    if content:
+        with waiting("Reading"):
+            for uri in (*difference.change.rewritten, *difference.change.added):
+                contents[uri] = await _compared(host, skill.name, difference, SkillUri(uri))
+    if place.as_json:
+        write_json(_document(skill.name, difference, contents if content else None))
+    else:
+        _show(Screen(), skill.name, difference, contents)
+    return 1 if difference.change else 0
+
+
+def _show(screen: Screen, name: str, difference: Difference, contents: dict[str, list[str]]) -> None:
+    then, change, now = difference.then, difference.change, difference.now
+    answered = f"{_WORDS[then.approval.answer]} {short_time(then.at)}"
+    screen.line((visible(then.approval.skill.server.label), ""), ": ", (visible(now.uri), "bold"), f", {answered}")
+    if not change:
+        screen.line("  Nothing changed since.")
+        return
+    if change.became_dynamic:
+        screen.line("  It has no list of files any more: its content is generated now, and nothing can verify it.")
+    rows: list[tuple[Text, ...]] = []
+    for word, style, uris in (
+        ("added", "green", change.added),
+        ("removed", "red", change.removed),
+        ("rewritten", "yellow", change.rewritten),
+    ):
+        rows += [(Text(word, style), Text(visible(_path(now, uri))), Text(_sizes(difference, uri))) for uri in uris]
+    screen.rows(rows)
+    fields = _fields(difference)
+    if change.frontmatter_changed and fields is None:
+        screen.line("  Its frontmatter is another; what it was cannot be read any more.")
+    elif fields:
+        screen.line("  What it says of itself:")
+        for field, (old, new) in fields.items():
+            screen.line(f"    {visible(field)}")
+            screen.hanging("      - " + _value(old), 8, "red")
+            screen.hanging("      + " + _value(new), 8, "green")
+    for uri, lines in contents.items():
+        screen.line("")
+        screen.line((visible(_path(now, uri)), "bold"))
+        for line in lines:
+            screen.hanging(line, 2, _STYLES.get(line[:1], ""))
+    if difference.then.ended is not None:
+        screen.line(f'It is not loaded until you approve it again: "skillquay approve {name}".')
+
+
+def _document(name: str, difference: Difference, contents: dict[str, list[str]] | None) -> dict[str, object]:
+    then = difference.then
+    fields = _fields(difference)
+    document: dict[str, object] = {
+        "name": name,
+        "server": then.approval.skill.server.label,
+        "uri": str(difference.now.uri),
+        "answer": then.approval.answer.value,
+        "answered": exact_time(then.at),
+        "ended": exact_time(then.ended),
+        "changed": bool(difference.change),
+        "change": change_json(difference.change),
+        "frontmatter": None
+        if fields is None
+        else {
+            field: {side: value for side, value in (("old", old), ("new", new)) if value is not _ABSENT}
+            for field, (old, new) in fields.items()
+        },
+    }
+    return document if contents is None else {**document, "content": contents}
+
+
+def _fields(difference: Difference) -> dict[str, tuple[object, object]] | None:
+    """The frontmatter fields that differ, each with the old value and the new; None when the old ones are lost."""
+    if difference.then.entry is None:
+        return None
+    old, new = difference.then.entry.frontmatter, difference.now.frontmatter
+    pairs = {field: (old.get(field, _ABSENT), new.get(field, _ABSENT)) for field in (*old, *new)}
+    return {field: pair for field, pair in pairs.items() if _exact(pair[0]) != _exact(pair[1])}
+
+
+def _exact(value: object) -> str:
+    """A value as JSON writes it: there, 1 is not true."""
+    return "" if value is _ABSENT else json.dumps(value, sort_keys=True)
+
+
+def _value(value: object) -> str:
+    return "(not there)" if value is _ABSENT else shorten(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE)
+
+
+def _path(entry: SkillEntry, uri: str) -> str:
+    return entry.root.relative(SkillUri(uri))
+
+
+def _sizes(difference: Difference, uri: str) -> str:
+    """The size of a file before and after, as far as it was there."""
+    entries = (difference.then.entry, difference.now)
+    records = [
+        entry.resources.find(SkillUri(uri))
+        for entry in entries
+        if entry is not None and isinstance(entry.resources, Manifest)
+    ]
+    return " → ".join(human_size(record.size) for record in records if record is not None)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if not lines[-1] else [*lines, "(no line break at the end)"]
+
+
+async def _compared(host: SkillHost, name: str, difference: Difference, uri: SkillUri) -> list[str]:
+    """The lines of a unified diff, or a sentence that says why there is none. Every line is safe to print (B4)."""
+    skill, then = difference.then.approval.skill, difference.then.entry
+    old = b""
+    if uri not in difference.change.added:
+        kept = None if then is None else host.cache.read(skill, then, uri)
+        if kept is None:
+            return ["  What it was is not in the cache: it was never read, or was removed since."]
+        old = kept.data
+    try:
+        new = await host.people.content(name, _path(difference.now, uri))
+    except SkillquayError as error:
+        return [f"  {visible(error.message)}"]
+    if max(len(old), len(new)) > _MOST_BYTES or max(old.count(b"\n"), new.count(b"\n")) > _MOST_LINES:
+        return ["  It is too large to be compared line by line."]
+    try:
+        before, after = old.decode("utf-8"), new.decode("utf-8")
+    except UnicodeDecodeError:
+        return ["  It is not text."]
+    hidden = [f"  ! line {each.line} of the new file: {each.kind}" for each in find_hidden(after)]
+    lines = difflib.unified_diff(_lines(before), _lines(after), "then", "now", lineterm="")
+    return hidden + [visible(line.replace("\t", "→   ")) for line in lines]

@@ -1,0 +1,207 @@
+"""`skillquay verify`: is everything a server publishes as it lists it? It needs no approvals and keeps nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import anyio
+from rich.text import Text
+
+from skillquay.cli.hosting import Place, run_task, waiting, write_json
+from skillquay.cli.messages import fail, human_size, path_problem, plural
+from skillquay.cli.output import Screen
+from skillquay.core.findings import Level
+from skillquay.core.hidden import shorten, visible
+from skillquay.core.identity import ServerLabel
+from skillquay.errors import ConfigurationError, LabelError, SkillquayError, UnavailableError
+from skillquay.sources.directory import collector_paused
+
+with collector_paused():  # the SDK makes very many objects that stay
+    from skillquay.cli.checking import Failure, Report, check_skills
+    from skillquay.host.budgets import Budgets
+    from skillquay.host.client import SkillsClient
+    from skillquay.host.configuration import HttpServer, StdioServer, read_mcp_json
+    from skillquay.host.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skillquay.host.connection import Target
+
+__all__ = ["run"]
+
+_HEADER: Final = re.compile(r"([A-Za-z0-9_-]+):\s*(\S(?:.*\S)?)\s*")
+_BUDGETS: Final = Budgets(server_bytes=sys.maxsize)
+_MOST_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What is to be verified: a directory, or a server and how it is called in messages."""
+
+    shown: str
+    directory: str | None = None
+    server: StdioServer | HttpServer | None = field(default=None, repr=False)
+
+
+def run(place: Place, target: str | None, command: list[str] | None, *, headers: list[str], yes: bool) -> int:
+    """Verify all that is listed; 1 when something is not as listed, 2 when nothing could be looked at."""
+    try:
+        wanted = _wanted(place, target, command, headers, yes=yes)
+    except SkillquayError as error:
+        return fail(error.message)
+    return run_task(partial(_verify, wanted, place))
+
+
+def _wanted(place: Place, target: str | None, command: list[str] | None, headers: list[str], *, yes: bool) -> _Wanted:
+    is_url = target is not None and target.lower().startswith(("http://", "https://"))
+    if headers and not is_url:
+        raise ConfigurationError("--header is for servers at a URL.")
+    if (target is None) == (command is None) or command == []:
+        raise ConfigurationError("name one thing to verify: a directory, a URL, a server in .mcp.json, or -- COMMAND.")
+    if command is not None:
+        return _Wanted(
+            shown=os.path.basename(command[0]), server=StdioServer(command=command[0], args=tuple(command[1:]))
+        )
+    assert target is not None
+    if is_url:
+        return _Wanted(shown=_host(target), server=HttpServer(url=target, headers=dict(map(_header, headers))))
+    if path_problem(target) is None:
+        return _Wanted(shown=target, directory=target)
+    configured = read_mcp_json(os.path.join(place.workspace, ".mcp.json"))
+    for label, server in configured.servers.items():
+        if label.label == target:
+            if not yes and not _is_trusted(place):
+                raise ConfigurationError(
+                    f'the folder of this .mcp.json is not trusted, so its server "{target}" is not started. Look at '
+                    'the file, then run "skillquay trust", or add --yes for this once.',
+                    rule="P6",
+                )
+            return _Wanted(shown=target, server=server)
+    known = ", ".join(label.label for label in configured.servers) or "none"
+    told = "".join(f" {problem.message}" for problem in configured.problems[:1])
+    raise ConfigurationError(
+        f'"{shorten(target)}" is no directory of skills, no http:// or https:// URL, and no server in .mcp.json. '
+        f"Servers there: {known}.{told}"
+    )
+
+
+def _header(text: str) -> tuple[str, str]:
+    """A header as it is written. Its value may be a secret, and is not shown."""
+    match = _HEADER.fullmatch(text)
+    if match is None:
+        raise ConfigurationError('a --header cannot be used. Write it as "Name: value".')
+    return match[1], match[2]
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or "URL"
+    except ValueError:
+        return "URL"
+
+
+def _is_trusted(place: Place) -> bool:
+    from skillquay.host.host import default_state
+    from skillquay.host.store import Store
+
+    store = Store.open(place.state or default_state())
+    try:
+        return store.is_trusted(os.path.realpath(place.workspace))
+    finally:
+        store.close()
+
+
+async def _verify(wanted: _Wanted, place: Place) -> int:
+    report = Report()
+    failed: SkillquayError | None = None
+    with waiting("Connecting") as status:
+        progress = _say_nothing if status is None else status.update
+        async with _opened(wanted, report) as target, anyio.create_task_group() as tasks:
+            connection = Connection(_label(wanted.shown), target, tasks=tasks, budgets=_BUDGETS)
+            try:
+                await _connect(connection)
+                await check_skills(SkillsClient(connection, budgets=_BUDGETS), report, progress)
+            except SkillquayError as error:
+                failed = error
+            with anyio.CancelScope(shield=True):
+                await connection.closed()
+            tasks.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    if place.as_json:
+        write_json({"target": wanted.shown, "ok": not (report.failures or report.unseen), **asdict(report)})
+    else:
+        _show(Screen(), report)
+    return 1 if report.failures or report.unseen else 0
+
+
+def _say_nothing(_: str) -> None:
+    """Nobody waits at a terminal."""
+
+
+@asynccontextmanager
+async def _opened(wanted: _Wanted, report: Report) -> AsyncIterator[Target]:
+    """The server to ask. A directory is served in this process; what cannot be published of it is a failure."""
+    if wanted.server is not None:
+        yield wanted.server
+        return
+    from skillquay.server.app import make_server
+    from skillquay.server.extension import Skills
+
+    assert wanted.directory is not None
+    skills = Skills(wanted.directory, watch=False)
+    try:
+        await skills.load(log=False)
+        report.failures += [
+            Failure(skill=remark.location, rule=remark.finding.rule, reason=remark.finding.message)
+            for remark in skills.publisher.live.remarks
+            if remark.finding.level is Level.ERROR
+        ]
+        yield make_server("verify", skills)
+    finally:
+        skills.close()
+
+
+async def _connect(connection: Connection) -> None:
+    with anyio.move_on_after(_BUDGETS.call):
+        await connection.connect()
+        return
+    raise UnavailableError(f'The server "{connection.server}" did not answer within {_BUDGETS.call:g} seconds.')
+
+
+def _label(shown: str) -> ServerLabel:
+    try:
+        return ServerLabel(label=shown, scope="verify")
+    except LabelError:
+        return ServerLabel(label="to verify", scope="verify")
+
+
+def _show(screen: Screen, report: Report) -> None:
+    screen.rows(
+        (
+            Text(visible(failure.skill) + (f" {visible(failure.file)}" if failure.file else ""), "bold"),
+            Text(failure.rule, "red"),
+            Text(visible(failure.reason)),
+        )
+        for failure in report.failures[:_MOST_SHOWN]
+    )
+    if len(report.failures) > _MOST_SHOWN:
+        screen.line(f"  … and {len(report.failures) - _MOST_SHOWN:,} more; --json has them all.")
+    if report.dynamic:
+        screen.line(
+            f"Generated: {plural(len(report.dynamic), 'skill')}, of which only SKILL.md was read; no digest vouches "
+            "for its bytes."
+        )
+    if report.unseen:
+        screen.line(f"The server stopped answering: {plural(report.unseen, 'answer')} were not asked for any more.")
+    counts = f"{plural(report.skills, 'skill')}, {plural(report.files, 'file')}, {human_size(report.size)}"
+    verdict = f"{plural(len(report.failures), 'failure')}" if report.failures or report.unseen else "all as listed"
+    screen.line(f"{counts}: ", (f"{verdict}.", "bold red" if report.failures or report.unseen else "green"))
