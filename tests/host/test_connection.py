@@ -12,6 +12,7 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
 from skillquay.core.identity import ServerLabel
+from skillquay.core.questions import Reply
 from skillquay.errors import BudgetError, RefusedError, UnavailableError
 from skillquay.host.budgets import Budgets
 from skillquay.host.client import SkillsClient
@@ -214,6 +215,42 @@ async def test_a_server_that_vanishes_between_listing_and_reading_is_told_of_and
         assert host.loaded == ()
         with pytest.raises(RefusedError):
             await host.read_skill_file("refunds", "a.md")
+
+
+@pytest.mark.rule("K3")
+@pytest.mark.rule("O1")
+async def test_content_from_the_cache_of_a_server_that_is_gone_still_counts_as_its_content(tmp_path: Path) -> None:
+    server, person = Scripted(SKILL), Person(otherwise=Reply.ONCE)
+    async with hosting(tmp_path, {"acme": server}, person) as host:
+        await host.read_skill("refunds")
+        await host.read_skill_file("refunds", "a.md")
+        await until(lambda: [use.files for use in host.cache.usage()] == [2], "both files are in the cache")
+        host.release("refunds")
+        connection = host.server_named("acme").connection
+        connection.close()
+        connection._target = StdioServer(command="/no/such/program")
+        assert 'origin="MCP server acme"' in await host.read_skill("refunds")
+        assert 'origin="MCP server acme"' in await host.read_skill_file("refunds", "a.md")
+        assert len(person.asked) == 2, "it is asked about like any served skill"
+        assert len((await host.may_execute("bash", {})).skills) == 1
+
+
+@pytest.mark.rule("C4")
+async def test_a_server_that_takes_back_its_declaration_is_not_asked_for_skills_any_more(tmp_path: Path) -> None:
+    server = Scripted(SKILL, directories=True)
+    server.ttl = None
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        connection = host.server_named("acme").connection
+        connection.close()
+        await until(lambda: not connection.is_connected, "it is gone")
+        server.declared = False
+        with pytest.raises(UnavailableError) as refused:
+            await host.read_skill_uri("acme", "skill://unlisted/SKILL.md")
+        assert refused.value.rule == "C4"
+        await host.refresh()
+        assert host.skills == ()
+        assert server.count("skills/get") == 0
+        assert server.count("skills/list") == 1
 
 
 @pytest.mark.rule("L6")

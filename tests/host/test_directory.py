@@ -54,14 +54,14 @@ def standing(*answers: Kept, disabled: frozenset[str] = frozenset()) -> Standing
 def test_a_skill_stands_as_it_was_answered_about_this_very_content(
     stands: Standing, entry: Published, state: State
 ) -> None:
-    directory = Directory((), [(entry.id(), entry.entry)], stands)
+    directory = Directory((), {entry.id(): entry.entry}, stands)
     assert [skill.state for skill in directory.skills] == [state]
 
 
 @pytest.mark.rule("P2")
 def test_only_what_may_be_loaded_is_offered_and_nothing_served_while_answers_cannot_be_read() -> None:
     shy = publish({"SKILL.md": skill_md("shy", "disable-model-invocation: true")}, at="skill://shy")
-    served = [(skill.id(), skill.entry) for skill in (SKILL, shy)]
+    served = {skill.id(): skill.entry for skill in (SKILL, shy)}
     assert [skill.name for skill in Directory((), served, standing()).offered()] == ["refunds"]
     assert [skill.name for skill in Directory((), served, standing(kept(SKILL, Answer.DENY))).offered()] == []
     unknown = Directory((), served, Standing())
@@ -73,7 +73,7 @@ def test_only_what_may_be_loaded_is_offered_and_nothing_served_while_answers_can
 @pytest.mark.rule("N2")
 def test_a_name_finds_one_skill_or_says_which_there_are() -> None:
     one, two = publish(at="skill://a/refunds"), publish(at="skill://b/refunds")
-    directory = Directory((), [(each.id(), each.entry) for each in (one, two)], standing())
+    directory = Directory((), {each.id(): each.entry for each in (one, two)}, standing())
     assert directory.find("/acme:a/refunds").entry == one.entry
     with pytest.raises(UnknownSkillError, match="Say which: acme:a/refunds, acme:b/refunds"):
         directory.find("refunds")
@@ -86,7 +86,7 @@ def test_a_name_finds_one_skill_or_says_which_there_are() -> None:
 @pytest.mark.rule("P2")
 def test_descriptions_are_told_on_one_line() -> None:
     entry = publish(frontmatter={"name": "refunds", "description": "One\n\n  two\tthree"})
-    (available,) = Directory((), [(entry.id(), entry.entry)], standing()).available
+    (available,) = Directory((), {entry.id(): entry.entry}, standing()).available
     assert available.description == "One two three"
     assert available.origin == "MCP server acme"
     assert available.is_served

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import posixpath
+import re
+import unicodedata
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from skillquay.core.approvals import Answer
+from skillquay.core.hidden import visible
 from skillquay.core.questions import About, Reply
 from skillquay.errors import RefusedError, SkillquayError, UnavailableError, UnlistedFileError, UriError
 from skillquay.host.approver import PolicyApprover
@@ -129,6 +137,11 @@ PAST_THE_WINDOW = [
     "skill://%EF%BD%92efunds/new.md",
     "skill://refunds./new.md",
     "skill://REFUNDS",
+    "skill://refunds\uff0fnew.md",
+    "skill://refunds%EF%BC%8Fnew.md",
+    "skill://other/\uff0e\uff0e/refunds/new.md",
+    "skill://ref\u00adunds/new.md",
+    "skill://ref%E2%80%8Bunds/new.md",
     "skill://refunds/new.md?x=1",
     "skill://refunds/new.md#a",
     "skill://refunds?/new.md",
@@ -179,6 +192,62 @@ async def test_no_spelling_of_a_uri_reads_past_the_window_of_a_skill_in_use(tmp_
         assert server.reads == ["skill://refunds/SKILL.md"]
 
 
+def as_a_forgiving_server_reads_it(uri: str) -> tuple[str, str]:
+    """The scheme and path a server might find that decodes, folds, cleans up and resolves before it looks."""
+    text = unicodedata.normalize("NFKC", unquote(uri)).casefold()
+    text = "".join(character for character in text if visible(character) == character).strip().replace("\\", "/")
+    scheme, _, path = re.split("[?#]", text)[0].partition(":")
+    return scheme, posixpath.normpath("/" + path.lstrip("/")).strip("/ .")
+
+
+@pytest.mark.rule("W2")
+async def test_no_uri_that_reaches_a_server_leads_a_forgiving_one_into_a_skill_in_use(tmp_path: Path) -> None:
+    pieces = ["skill", "://", "refunds", "/", "new.md", "other", "docs", "..", ".", "?", "#", "@", ":80", "%2e", "%2F"]
+    pieces += [
+        "\\",
+        "%5c",
+        "Refunds",
+        "r%65funds",
+        "REFUNDS",
+        "%00",
+        "\u200b",
+        "\uff0f",
+        "\u212a",
+        " ",
+        "\t",
+        "a.md",
+        "//",
+    ]
+    collected: list[str] = []
+
+    @settings(max_examples=400)
+    @given(
+        st.lists(st.sampled_from(pieces), max_size=7).map("".join)
+        | st.lists(st.sampled_from(pieces), max_size=5).map(lambda more: "skill://refunds" + "".join(more))
+        | st.lists(st.sampled_from(pieces), max_size=5).map(lambda more: "skill://" + "".join(more))
+    )
+    def collect(uri: str) -> None:
+        collected.append(uri)
+
+    collect()
+    server = Scripted(SKILL)
+    server.on["resources/read"] = lambda params: (
+        server._resources_read(params)
+        if params["uri"] in server.files
+        else {"contents": [{"uri": params["uri"], "text": SECRET}]}
+    )
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        for uri in collected:
+            with suppress(SkillquayError):
+                await host.read_resource("acme", uri)
+    listed = {"refunds/skill.md", "refunds/a.md", "refunds/docs/b.md"}
+    assert len(server.reads) > 20, "some of them are harmless"
+    for uri in server.reads:
+        scheme, path = as_a_forgiving_server_reads_it(uri)
+        assert scheme != "skill" or not f"{path}/".startswith("refunds/") or path in listed, uri
+
+
 @pytest.mark.rule("W2")
 @pytest.mark.rule("D2")
 async def test_a_general_read_inside_a_skill_in_use_is_a_read_of_its_verified_files(tmp_path: Path) -> None:
@@ -213,6 +282,7 @@ async def test_a_general_read_inside_a_dynamic_skill_in_use_counts_as_one_of_its
 
 
 @pytest.mark.rule("W2")
+@pytest.mark.rule("L5")
 async def test_skills_of_another_scheme_are_guarded_in_the_same_way(tmp_path: Path) -> None:
     skill = publish({"a.md": b"alpha"}, at="github://owner/repo/refunds")
     server = Scripted(skill)

@@ -429,6 +429,37 @@ async def test_a_label_from_another_configuration_is_another_server_and_inherits
 
 
 @pytest.mark.rule("N1")
+async def test_what_a_server_calls_itself_is_shown_nowhere(tmp_path: Path) -> None:
+    server, person = Scripted(SKILL), Person()
+    own_name = server.server.name
+    async with hosting(tmp_path, {"acme": server}, person) as host:
+        texts = [host.prompt_block(), await host.read_skill("refunds"), await host.read_skill_file("refunds", "a.md")]
+        texts += [person.shown, repr(host.skills), repr(host.servers), repr(host.problems)]
+        texts += [repr(await host.people.approvals()), repr(await host.people.audit(limit=100))]
+        assert own_name not in "".join(texts)
+        with pytest.raises(UnknownSkillError):
+            await host.read_resource(own_name, "docs://x")
+
+
+@pytest.mark.rule("L6")
+async def test_what_one_credential_sees_is_not_there_for_another(tmp_path: Path) -> None:
+    private = Scripted(SKILL)
+    private.on["skills/list"] = lambda _: {"skills": private.entries, "ttlMs": 60_000, "cacheScope": "private"}
+    async with hosting(tmp_path, {"acme": private}, Person()) as mine:
+        await mine.read_skill("refunds")
+        await until(lambda: mine.cache.usage() != [], "it is in the cache")
+        async with hosting(tmp_path, {"acme": Scripted()}, Person()) as yours:
+            assert names(yours) == []
+            assert block_names(yours) == []
+            for attempt in (
+                partial(yours.read_skill_uri, "acme", "skill://refunds/SKILL.md"),
+                partial(yours.read_resource, "acme", "skill://refunds/SKILL.md"),
+            ):
+                with pytest.raises(UnavailableError):
+                    await attempt()
+
+
+@pytest.mark.rule("N1")
 async def test_one_label_for_two_servers_is_nobodys_to_choose(tmp_path: Path) -> None:
     workspace = tmp_path / "work"
     workspace.mkdir()

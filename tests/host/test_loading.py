@@ -25,7 +25,7 @@ from skillquay.errors import (
 )
 from skillquay.host.store import Store
 from tests.core.builders import publish, skill_md
-from tests.host.scripted import Person, Scripted, failure, hosting
+from tests.host.scripted import Person, Scripted, failure, hosting, local_skill
 from tests.server.asking import until
 
 if TYPE_CHECKING:
@@ -279,6 +279,50 @@ async def test_a_reference_leads_from_the_directory_of_the_skill_it_stands_in(tm
         for path in ("../x.md", "/x.md", "inner\\x.md", "skill://refunds/x.md", "inner/%2e%2e/x.md", "C:x.md"):
             with pytest.raises((UriError, UnlistedFileError)):
                 await host.read_skill_file("inner", path)
+
+
+@pytest.mark.rule("U5")
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "a.md",
+        "./a.md",
+        "a.md#part",
+        "%61.md",
+        "docs/b.md",
+        "docs/./b.md",
+        "my%20file.md",
+        "my file.md",
+        "",
+        ".",
+        "..",
+        "../a.md",
+        "/a.md",
+        "docs",
+        "docs/",
+        "A.md",
+        "none.md",
+        "a.md/b",
+        "docs//b.md",
+        "docs%2Fb.md",
+    ],
+)
+async def test_a_reference_means_the_same_on_disk_and_over_mcp(tmp_path: Path, reference: str) -> None:
+    skill = publish({"a.md": b"alpha", "docs/b.md": b"beta", "my file.md": b"mine"}, at="skill://served")
+    local_skill(tmp_path / "mine", "here", a_md="alpha")
+    (tmp_path / "mine" / "here" / "docs").mkdir()
+    (tmp_path / "mine" / "here" / "docs" / "b.md").write_text("beta")
+    (tmp_path / "mine" / "here" / "my file.md").write_text("mine")
+    found: list[bytes | None] = []
+    options: dict[str, Any] = {"user_skills": (str(tmp_path / "mine"),)}
+    async with hosting(tmp_path, {"acme": Scripted(skill)}, Person(), **options) as host:
+        for name in ("here", "served"):
+            await host.read_skill(name)
+            try:
+                found.append(await host.read_skill_bytes(name, reference))
+            except (UriError, UnlistedFileError):
+                found.append(None)
+    assert found[0] == found[1]
 
 
 # V: verification

@@ -296,7 +296,7 @@ def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
             rule="U2",
         )
     _check_json(raw)
-    return MappingProxyType(deepcopy(dict(raw)))
+    return MappingProxyType({key: value if type(value) is str else deepcopy(value) for key, value in raw.items()})
 
 
 def _check_json(frontmatter: Mapping[str, object]) -> None:
@@ -306,7 +306,10 @@ def _check_json(frontmatter: Mapping[str, object]) -> None:
         value, depth = pending.pop()
         if depth > MAX_DEPTH + 1:
             raise EntryError(f"is nested more than {MAX_DEPTH} levels deep.", field="frontmatter", rule="E1")
-        if isinstance(value, Mapping):
+        if type(value) is str:
+            if not value.isascii() and _SURROGATE.search(value):
+                raise EntryError("has text that is not Unicode.", field="frontmatter", rule="E1")
+        elif isinstance(value, Mapping):
             pending.extend((inner, depth) for inner in value)
             pending.extend((inner, depth + 1) for inner in value.values())
         elif isinstance(value, list):
@@ -378,12 +381,14 @@ def _compact(value: object) -> str:
 
 def _others(raw: Mapping[str, object], known: frozenset[str]) -> Mapping[str, object]:
     """What else was there. It never loses an entry (E5): where nobody could write it down again, it is left out."""
+    if raw.keys() <= known:
+        return _NOTHING
     others = {key: value for key, value in raw.items() if key not in known}
     try:
         _check_json(others)
     except EntryError:
         return _NOTHING
-    return MappingProxyType(others) if others else _NOTHING
+    return MappingProxyType(others)
 
 
 def _kind(value: object) -> str:

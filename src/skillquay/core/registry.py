@@ -87,12 +87,13 @@ class Registry:
     def __init__(self, skills: Iterable[Registered]) -> None:
         self.skills = tuple(sorted(dict.fromkeys(skills), key=_order))
         self._meanings: dict[str, list[Registered]] = {}
-        for skill in self.skills:
-            for form in dict.fromkeys(map(_folded, _forms(skill))):
-                self._meanings.setdefault(form, []).append(skill)
+        forms_of = [tuple(_forms(skill)) for skill in self.skills]
+        for skill, forms in zip(self.skills, forms_of, strict=True):
+            for folded in dict.fromkeys(folded for _, folded in forms):
+                self._meanings.setdefault(folded, []).append(skill)
         self._names = {
-            skill: next(visible(form) for form in _forms(skill) if self._meaning(form) == skill)
-            for skill in self.skills
+            skill: next(visible(form) for form, folded in forms if self._meaning(folded) is skill)
+            for skill, forms in zip(self.skills, forms_of, strict=True)
         }
         self.collisions = tuple(self._collisions())
 
@@ -108,14 +109,15 @@ class Registry:
         """The skill of this plain or qualified name. A name with several meanings is given back as ambiguous."""
         if len(name) > _LONGEST_NAME:  # normalising text takes time that grows with its square
             return Unknown(name=shorten(name))
-        if skill := self._meaning(name):
+        folded = _folded(name)
+        if skill := self._meaning(folded):
             return skill
-        if meanings := self._meanings.get(_folded(name)):
+        if meanings := self._meanings.get(folded):
             return Ambiguous(name=visible(name), candidates=tuple(self._names[skill] for skill in meanings))
         return Unknown(name=visible(name))
 
-    def _meaning(self, name: str) -> Registered | None:
-        meanings = self._meanings.get(_folded(name), [])
+    def _meaning(self, folded: str) -> Registered | None:
+        meanings = self._meanings.get(folded, [])
         return meanings[0] if len(meanings) == 1 else _local_winner(meanings)
 
     def _collisions(self) -> Iterator[Collision]:
@@ -136,28 +138,28 @@ def _local_winner(meanings: list[Registered]) -> Registered | None:
     return project[0] if locals_only and len(project) == 1 else None
 
 
-def _forms(skill: Registered) -> Iterator[str]:
-    """The names of a skill, the shortest first.
+def _forms(skill: Registered) -> Iterator[tuple[str, str]]:
+    """The names of a skill, each as it is shown and as it is compared, the shortest first.
 
     The last ends in `#` and a hash of all that identifies the skill. No other holds a `#`, so nothing else has it. A
     plain name holds none of the marks of a qualified one, and no name of a served skill begins like that of a local.
     """
-    if skill.name and _MARKS.isdisjoint(_folded(skill.name)):
-        yield skill.name
+    plain = _folded(skill.name)
+    if skill.name and _MARKS.isdisjoint(plain):
+        yield skill.name, plain
     is_local = isinstance(skill.identity, Local)
-    forms = tuple(_qualified_forms(skill))
-    yield from (form for form in forms if "#" not in _folded(form) and _looks_local(form) == is_local)
-    longest = forms[-1] if _looks_local(forms[-1]) == is_local else f"mcp:{forms[-1]}"
+    forms = [(form, _folded(form)) for form in _qualified_forms(skill)]
+    yield from (each for each in forms if "#" not in each[1] and each[1].startswith(_LOCAL) == is_local)
+    longest, folded = forms[-1]
+    if folded.startswith(_LOCAL) != is_local:
+        longest, folded = f"mcp:{longest}", f"mcp:{folded}"
     digest = sha256(repr(_order(skill)).encode()).hexdigest()
-    yield f"{longest}#{digest[:8]}"
-    yield f"{longest}#{digest}"
+    yield f"{longest}#{digest[:8]}", f"{folded}#{digest[:8]}"
+    yield f"{longest}#{digest}", f"{folded}#{digest}"
 
 
 _MARKS = frozenset(":/#")
-
-
-def _looks_local(form: str) -> bool:
-    return _folded(form).startswith(("./", "~/"))
+_LOCAL = ("./", "~/")
 
 
 def _qualified_forms(skill: Registered) -> Iterator[str]:

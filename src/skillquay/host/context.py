@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from skillquay.core.approvals import Grant
 from skillquay.core.context import render_file, render_files, render_local_file, render_resource, render_skill
 from skillquay.core.decisions import granted_tools, writes_instructions
 from skillquay.core.entries import Manifest
-from skillquay.core.hidden import shorten
+from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import SkillId
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.core.verification import VerifiedSkill
@@ -306,8 +307,10 @@ _GENERATED = "The files of this skill are generated; ask for them with list_skil
 
 
 def _folded(uri: SkillUri) -> list[str]:
-    """The segments as the most forgiving server would compare them."""
-    return [unicodedata.normalize("NFKC", segment).casefold().rstrip(" .") for segment in uri.key]
+    """The segments as the most forgiving server would compare them: cleaned up, folded, and then resolved."""
+    seen = (character for character in "/".join(uri.key) if visible(character) == character)
+    folded = unicodedata.normalize("NFKC", "".join(seen)).casefold().replace("\\", "/")
+    return [segment.rstrip(" .") for segment in posixpath.normpath(folded).split("/")]
 
 
 def _sizes(entry: SkillEntry) -> Iterator[tuple[str, int | None]]:

@@ -16,6 +16,7 @@ from skillquay.core.identity import SkillId
 from skillquay.core.registry import Ambiguous, Registered, Registry, Unknown
 from skillquay.errors import RefusedError, UnknownSkillError
 from skillquay.host.consent import key_of
+from skillquay.sources.directory import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,24 +88,24 @@ class Directory:
     """All skills of one moment under names that tell them apart (N2)."""
 
     def __init__(
-        self, local: Iterable[LocalEntry], served: Iterable[tuple[SkillId, SkillEntry]], standing: Standing
+        self, local: Iterable[LocalEntry], served: Mapping[SkillId, SkillEntry], standing: Standing
     ) -> None:
         locals_of = {entry.identity: entry for entry in local}
-        served_of = dict(served)
         self._standing = standing
-        self.registry = Registry(
-            [
-                *(Registered(name=entry.name, identity=entry.identity) for entry in locals_of.values()),
-                *(Registered(name=entry.name, identity=skill) for skill, entry in served_of.items()),
-            ]
-        )
-        self.skills: tuple[KnownSkill, ...] = tuple(
-            _known_local(name, registered, locals_of[registered.identity], standing)
-            if not isinstance(registered.identity, SkillId)
-            else _known_served(name, registered, registered.identity, served_of[registered.identity], standing)
-            for name, registered in self.registry.named()
-        )
-        self._by_identity = {skill.identity: skill for skill in self.skills}
+        with collector_paused():
+            self.registry = Registry(
+                [
+                    *(Registered(name=entry.name, identity=entry.identity) for entry in locals_of.values()),
+                    *(Registered(name=entry.name, identity=skill) for skill, entry in served.items()),
+                ]
+            )
+            self.skills: tuple[KnownSkill, ...] = tuple(
+                _known_local(name, registered, locals_of[registered.identity], standing)
+                if not isinstance(registered.identity, SkillId)
+                else _known_served(name, registered, registered.identity, served[registered.identity], standing)
+                for name, registered in self.registry.named()
+            )
+            self._by_identity = {skill.identity: skill for skill in self.skills}
 
     def find(self, name: str) -> KnownSkill:
         """The skill of this name. A name that means several is nobody's to choose from but the caller's."""

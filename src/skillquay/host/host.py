@@ -99,7 +99,7 @@ class SkillHost:
         self._stack = AsyncExitStack()
         self._problems: dict[str, tuple[Problem, ...]] = {}
         self._servers: dict[ServerLabel, SkillServer] = {}
-        self._directory = Directory((), (), Standing())
+        self._directory = Directory((), {}, Standing())
         self._search: SkillSearch | None = None
         self._local: tuple[LocalEntry, ...] = ()
         self._consent: Consent | None = None
@@ -207,7 +207,7 @@ class SkillHost:
         if self._loading is not None:  # what is in use is known as long as it is, listed or not (W1)
             windows = self._loading.windows.open_windows
             served |= {skill: window.entry for skill, window in windows.items() if skill not in served}
-        self._directory = await to_thread.run_sync(Directory, self._local, tuple(served.items()), standing)
+        self._directory = await to_thread.run_sync(Directory, self._local, served, standing)
         self._search = None
 
     async def is_trusted(self) -> bool:

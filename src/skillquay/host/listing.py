@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skillquay.core.entries import parse_each, reconcile
 from skillquay.core.uris import SkillUri
 from skillquay.errors import UriError
+from skillquay.sources.directory import collector_paused
 
 if TYPE_CHECKING:
     from skillquay.core.entries import Refused, SkillEntry
@@ -35,7 +36,8 @@ class Page:
 
     def parse(self) -> None:
         """Accept or refuse each entry on its own. This takes long enough to be done in a thread."""
-        self.parsed = parse_each(self.items, first=self.first)
+        with collector_paused():
+            self.parsed = parse_each(self.items, first=self.first)
 
 
 @dataclass(slots=True, kw_only=True)
