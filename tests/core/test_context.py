@@ -568,11 +568,11 @@ def test_no_skills_of_any_kind_take_more_than_the_budget(skills: list[Available]
 
 
 @pytest.mark.rule("P2")
-def test_a_budget_too_small_for_any_skill_leaves_the_sentence_on_how_to_load_one() -> None:
-    block = render_available(available(3), budget=1)
-    assert "read_skill" in block
-    assert "3 more skills are not shown here." in block
-    assert tokens(block) < 150
+@pytest.mark.parametrize("budget", [0, 1, 20, 30, 60, 100, 120, 150])
+def test_a_budget_too_small_for_any_skill_is_kept_all_the_same(budget: int) -> None:
+    block = render_available(available(300), budget=budget)
+    assert tokens(block) <= budget
+    assert ("search_skills" in block) == (budget >= 30)
 
 
 @pytest.mark.rule("P2")

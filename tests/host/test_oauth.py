@@ -371,7 +371,7 @@ async def test_a_login_lost_in_the_middle_of_a_session_says_so(world: World) -> 
         assert world.logins.logout("acme", HttpServer(url=world.server.url)) is True
         result = await tool.call({"name": "you"})
         assert result.is_error
-        assert result.text == 'The server "acme" wants you to log in; run "skillquay login acme".'
+        assert result.text.startswith('The server "acme" wants you to log in; run "skillquay login acme".')
 
 
 async def test_logging_in_again_replaces_the_login_only_when_it_is_complete(world: World) -> None:

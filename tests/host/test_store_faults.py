@@ -449,8 +449,7 @@ def test_a_new_file_that_another_process_is_just_setting_up_is_waited_for(tmp_pa
     path = tmp_path / "answers.db"
     opened: list[Store] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        other.execute("CREATE TABLE something (else_ TEXT)")
+        other.execute("BEGIN EXCLUSIVE")
         thread = threading.Thread(target=lambda: opened.append(Store.open(path)))
         thread.start()
         thread.join(0.3)
@@ -575,3 +574,20 @@ def test_an_answer_is_durable_even_where_the_server_is_set_to_be_hasty(postgres_
     with database.transaction(write=True) as transaction:
         assert transaction.execute("SHOW synchronous_commit") == [("on",)]
     database.close()
+
+
+@pytest.mark.rule("K4")
+def test_a_file_of_another_kind_or_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    text, foreign = tmp_path / "passwd", tmp_path / "cookies.sqlite"
+    text.write_bytes(b"someone:x:0:0\n" * 100)
+    with sqlite3.connect(foreign) as database:
+        database.execute("CREATE TABLE cookies (name TEXT)")
+    database.close()
+    for path in (text, foreign):
+        path.chmod(0o644)
+        before = path.read_bytes()
+        with pytest.raises(StateError):
+            Store.open(path)
+        assert path.read_bytes() == before
+        assert path.stat().st_mode & 0o777 == 0o644
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cookies.sqlite", "passwd"]

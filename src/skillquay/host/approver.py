@@ -59,6 +59,7 @@ class PolicyApprover(Approver):
 
     `allow` and `deny` are patterns such as `acme:*`, `acme:billing/refunds` or `acme:skill://billing/*`: the label of a
     server, a colon, and the skill's path or URI with `*` for any text. What is denied is denied, whatever allows it.
+    Labels are those of all servers of the host, so that a folder whose `.mcp.json` the user trusts can use any of them.
     `trust` names servers whose skills are approved as they are first seen; one that changes is asked about again.
     """
 

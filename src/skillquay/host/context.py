@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from skillquay.core.approvals import Grant
+from skillquay.core.approvals import Grant, requested_tools
 from skillquay.core.context import render_file, render_files, render_local_file, render_resource, render_skill
 from skillquay.core.decisions import granted_tools, writes_instructions
 from skillquay.core.entries import Manifest
@@ -92,7 +92,13 @@ class ModelContext:
         if skill.local is not None:
             return await self._load_local(skill, skill.local)
         assert isinstance(skill.identity, SkillId), _SERVED
-        return await self._load_served(skill, skill.identity)
+        if not by_person:
+            await self._check_origin(skill.identity)
+        try:
+            return await self._load_served(skill, skill.identity)
+        except RefusedError:
+            await self._host.survey()  # it may have been denied just now
+            raise
 
     async def read_file(self, skill: KnownSkill, path: str) -> str:
         """A supporting file of a skill. That of a served one is read only while the skill is in use (W1)."""
@@ -146,9 +152,7 @@ class ModelContext:
         """
         place = self._checked(server.label, uri)
         loading = self._host.loading
-        acting = [(skill, window.entry) for skill, window in loading.windows.open_windows.items()]
-        if acting:
-            await self._host.consent.may_read(acting, server.label, uri, self._inspector(*acting[0]))
+        await self._may_read(server.label, uri)
         limit = self._host.budgets.shown_characters
         if place is not None:
             for window in loading.windows.governing(server.label, place):
@@ -209,6 +213,24 @@ class ModelContext:
         held = self._host.loading.windows.open_windows.get(skill.identity)
         entry = skill.entry if held is None else held.entry
         return granted_tools(skill.identity, entry, await self._host.consent.approval(skill.identity, Grant.TOOLS))
+
+    async def _check_origin(self, skill: SkillId) -> None:
+        """A skill of one server does not have the model load one of another unless a person agrees, each time (O2)."""
+        if skill not in self._host.loading.windows.open_windows:
+            await self._may_read(skill.server, str(skill.uri))
+
+    async def _may_read(self, server: ServerLabel, uri: str) -> None:
+        acting = [(skill, window.entry) for skill, window in self._host.loading.windows.open_windows.items()]
+        if acting:
+            await self._host.consent.may_read(acting, server, uri, self._inspector(*acting[0]))
+
+    async def grant_tools(self, skill: KnownSkill) -> str:
+        """Have the approver answer whether a served skill gets the tools it asks for; then what was granted (X2)."""
+        self._check_usable(skill)
+        if isinstance(skill.identity, SkillId) and skill.entry is not None and requested_tools(skill.entry):
+            inspect = self._inspector(skill.identity, skill.entry)
+            await self._host.consent.may_grant_tools(skill.identity, skill.entry, inspect)
+        return await self.granted_tools(skill)
 
     async def _load_local(self, skill: KnownSkill, entry: LocalEntry) -> str:
         body = await to_thread.run_sync(local.read_body, entry)

@@ -236,11 +236,14 @@ def _create_privately(path: str) -> None:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:
-            mode = os.stat(path).st_mode
-            if not stat.S_ISREG(mode):
+            if not stat.S_ISREG(os.stat(path).st_mode):
                 raise OSError("it is not a file") from None
-            if mode & 0o077:
-                os.chmod(path, 0o600)
+
+
+def _make_private(path: str) -> None:
+    """Keep others out of a file that is known to be ours."""
+    if os.stat(path).st_mode & 0o077:
+        os.chmod(path, 0o600)
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -249,6 +252,12 @@ def _connect(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.text_factory = _decoded
+            # Nothing is changed in a file before it is known to be ours, or empty.
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if tables and "skillquay_schema" not in tables:
+                raise ValueError("it is a database of another program")
+            if path != _IN_MEMORY:
+                _make_private(path)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")  # elsewhere than on macOS, an fsync is one

@@ -309,6 +309,10 @@ class SkillHost:
         """The `allowed-tools` of a skill that may take effect (X2)."""
         return await self._context.granted_tools(self.find(name))
 
+    async def grant_tools(self, name: str) -> str:
+        """Ask whether a skill gets the tools it asks for; what is granted then."""
+        return await self._context.grant_tools(self.find(name))
+
     def tools(self) -> tuple[Tool, ...]:
         """The tools the model reads skills with; none when there are no skills and could be none."""
         return skill_tools(self)

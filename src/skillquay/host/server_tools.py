@@ -18,7 +18,7 @@ import anyio
 from anyio import to_thread
 from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from skillquay.core.context import render_tool_result
+from skillquay.core.context import render_error, render_tool_result
 from skillquay.core.hidden import shorten
 from skillquay.errors import SkillquayError, StateError, UnavailableError
 from skillquay.host.asking import ask
@@ -64,7 +64,7 @@ class ServerTool(Tool):
         try:
             return await self.answer(arguments)
         except SkillquayError as error:
-            return ToolResult(text=error.message, is_error=True)
+            return ToolResult(text=render_error(error.message, quotes_server=True), is_error=True)
 
 
 async def server_tools(host: SkillHost) -> tuple[Tool, ...]:
