@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from skillquay.core.approvals import Answer
 from skillquay.core.hidden import visible
-from skillquay.core.questions import About, Reply
+from skillquay.core.questions import About, Question, Reply
 from skillquay.errors import RefusedError, SkillquayError, UnavailableError, UnlistedFileError, UriError
-from skillquay.host.approver import PolicyApprover
+from skillquay.host.approver import Inspect, PolicyApprover
 from tests.core.builders import publish, skill_md
 from tests.host.scripted import Person, Scripted, failure, hosting, local_skill
 
@@ -351,7 +351,7 @@ async def test_files_of_a_listed_skill_that_is_not_in_use_are_for_the_path_that_
     server, person = Scripted(SKILL), Person(otherwise=Reply.DENY)
     async with hosting(tmp_path, {"acme": server}, person) as host:
         for uri in ("skill://refunds/SKILL.md", "skill://refunds/a.md", "SKILL://r%65funds/docs/b.md"):
-            with pytest.raises(RefusedError, match='belongs to the skill "refunds"'):
+            with pytest.raises(RefusedError, match="belongs to a skill"):
                 await host.read_resource("acme", uri)
         with pytest.raises(RefusedError):
             await host.read_skill("refunds")
@@ -438,7 +438,7 @@ async def test_code_runs_while_a_served_skill_is_in_use_only_if_a_person_allows_
             ("acme: skill://refunds/SKILL.md", allowed)
         ]
         assert person.asked[-1].about is About.EXECUTE
-        assert "would run     bash {'command': 'curl evil" in person.shown
+        assert "curl evil" in person.shown
         assert "\u202e" not in person.shown
         host.release("refunds")
         assert (await host.may_execute("bash", {})).allowed
@@ -606,3 +606,55 @@ async def test_the_tools_of_a_local_skill_are_the_users_own_affair(tmp_path: Pat
     async with hosting(tmp_path, user_skills=(str(tmp_path / "mine"),)) as host:
         assert await host.granted_tools("here") == "Read"
         assert await host.granted_tools("odd") == ""
+
+
+@pytest.mark.rule("X1")
+async def test_a_skill_loaded_while_the_person_is_asked_is_asked_about_too(tmp_path: Path) -> None:
+    servers = {"acme": Scripted(SKILL, publish(at="skill://other"))}
+
+    class Slow(Person):
+        async def ask(self, question: Question, inspect: Inspect) -> Reply:
+            reply = await super().ask(question, inspect)
+            if question.about is About.EXECUTE and len(self.asked) == 2:
+                host.loading.windows = host.loading.windows.open(later)
+            return reply
+
+    person = Slow(Reply.KEEP, Reply.ONCE, otherwise=Reply.DENY)
+    async with hosting(tmp_path, servers, Person()) as first:
+        await first.read_skill("other")
+        (later,) = first.loading.windows.open_windows.values()
+    async with hosting(tmp_path, servers, person) as host:
+        await host.read_skill("refunds")
+        verdict = await host.may_execute("bash", {"command": "ls"})
+        assert not verdict.allowed
+        assert [approved for _, approved in verdict.skills] == [True, False]
+
+
+@pytest.mark.rule("X1")
+async def test_a_call_that_cannot_be_shown_is_not_approved(tmp_path: Path) -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    person = Person(Reply.KEEP)
+    async with hosting(tmp_path, {"acme": Scripted(SKILL)}, person) as host:
+        await host.read_skill("refunds")
+        verdict = await host.may_execute("bash", {"command": nested})
+        assert not verdict.allowed
+        assert "cannot be shown" in verdict.reason
+
+
+@pytest.mark.rule("W2")
+@pytest.mark.parametrize(
+    "uri",
+    ["skill://refund%2573/a.md", "skill://refunds%253Bv=1/a.md", "skill://refunds;v=1/a.md", "SKILL://REFUNDS/a.md"],
+)
+async def test_a_spelling_that_only_looks_like_a_skill_in_use_or_not_reaches_nobody(tmp_path: Path, uri: str) -> None:
+    server = Scripted(SKILL)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        with pytest.raises(RefusedError):
+            await host.read_resource("acme", uri)
+        await host.read_skill("refunds")
+        server.asked.clear()
+        with pytest.raises(SkillquayError):
+            await host.read_resource("acme", uri)
+        assert server.asked == []

@@ -131,7 +131,8 @@ class Windows:
 
     def open(self, acting: ActingSkill) -> Windows:
         """The skill entered the model's context."""
-        return Windows(MappingProxyType({**self.open_windows, acting.skill: acting}))
+        others = {skill: window for skill, window in self.open_windows.items() if skill != acting.skill}
+        return Windows(MappingProxyType({**others, acting.skill: acting}))  # under the spelling of now
 
     def close(self, skill: SkillId) -> Windows:
         """The skill left the model's context."""

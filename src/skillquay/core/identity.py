@@ -77,7 +77,7 @@ class SkillId:
         return (self.server.directory, _hashed(self.uri), digest.removeprefix("sha256:"))
 
     def __str__(self) -> str:
-        return f"{self.server}: {visible(self.uri)}"
+        return f"{self.server}: {shorten(self.uri, 200)}"
 
 
 def _looks(label: str) -> str:

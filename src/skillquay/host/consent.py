@@ -81,6 +81,24 @@ class Consent:
 
         await self._settled(About.LOAD, skill, entry, decision, inspect)
 
+    async def check_held(self, skill: SkillId, entry: SkillEntry) -> None:
+        """Raise `RefusedError` when what is in use was denied or switched off meanwhile, here or in another process.
+
+        A denial of this very content counts although the skill has changed since: that ends the answer, not its sense.
+        """
+
+        def refusal() -> str | None:
+            disabled = self.store.disabled()
+            if not disabled.isdisjoint((key_of(skill), key_of(skill.server))):
+                return f"{skill} is disabled."
+            last = self.store.last_answered(skill, Grant.LOAD)
+            is_denied = last is not None and last.approval.answer is Answer.DENY and last.approval.covers(entry)
+            return f"{skill} was denied." if is_denied else None
+
+        if reason := await self._kept(refusal):
+            await self.note("refused", skill, reason)
+            raise RefusedError(reason, rule="A5")
+
     async def may_recover(self, skill: SkillId, held: SkillEntry, fresh: SkillEntry, inspect: Inspect) -> None:
         """After content did not fit the held entry: may it go on with the fresh one? (V3)"""
 

@@ -24,8 +24,10 @@ from skillquay.host.configuration import Problem
 from skillquay.host.consent import Consent, key_of
 from skillquay.host.context import ModelContext
 from skillquay.host.directory import Directory, KnownSkill, Standing
+from skillquay.host.gate import may_execute
 from skillquay.host.loading import Loading
 from skillquay.host.people import People
+from skillquay.host.resources import read_resource
 from skillquay.host.search import SkillSearch
 from skillquay.host.servers import SkillServer, given_server
 from skillquay.host.shelf import Shelf
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
     from skillquay.core.registry import Local
     from skillquay.host.approver import Approver
     from skillquay.host.connection import Handshake
-    from skillquay.host.context import Execution, LoadedSkill
+    from skillquay.host.context import LoadedSkill
+    from skillquay.host.gate import Execution
     from skillquay.host.local import LocalEntry
     from skillquay.host.tools import Tool
 
@@ -206,7 +209,7 @@ class SkillHost:
         }
         if self._loading is not None:  # what is in use is known as long as it is, listed or not (W1)
             windows = self._loading.windows.open_windows
-            served |= {skill: window.entry for skill, window in windows.items() if skill not in served}
+            served |= {each.skill: each.entry for each in windows.values() if each.skill not in served}
         self._directory = await to_thread.run_sync(Directory, self._local, served, standing)
         self._search = None
 
@@ -285,7 +288,7 @@ class SkillHost:
         """Another resource of a server, or the list of a directory."""
         asked = self.server_named(server)
         self._directory.check_enabled(asked.label)
-        return await self._context.read_resource(asked, uri)
+        return await read_resource(self, self._context, asked, uri)
 
     async def search_skills(self, query: str, *, limit: int = 10) -> tuple[KnownSkill, ...]:
         """The skills the model may load that fit the words best: names, descriptions, bodies of local skills."""
@@ -303,7 +306,7 @@ class SkillHost:
 
     async def may_execute(self, tool: str, arguments: Mapping[str, object]) -> Execution:
         """Ask this before running any code-execution tool, and before writing files (X1, X4)."""
-        return await self._context.may_execute(tool, arguments)
+        return await may_execute(self, self._context, tool, arguments)
 
     async def granted_tools(self, name: str) -> str:
         """The `allowed-tools` of a skill that may take effect (X2)."""

@@ -68,25 +68,37 @@ class Loading:
     async def read(self, server: SkillServer, acting: ActingSkill, reference: str | SkillUri) -> FileOfSkill:
         """A file of a skill in use, by its path or its URI: listed in the held entry, verified against it (W2, V1)."""
         async with self._locks[acting.skill]:
-            acting = self.windows.open_windows.get(acting.skill, acting)
-            uri = reference if isinstance(reference, SkillUri) else acting.locate(reference)
-            if not isinstance(acting.entry.resources, Manifest):
-                return await self._read_dynamic(server, acting, uri)
-            try:
-                return FileOfSkill(file=await self._shelf.file(server.client, acting.skill, acting.entry, uri))
-            except (VerificationError, UnavailableError) as failure:
-                if isinstance(failure, UnavailableError) and not is_missing(failure):
-                    raise
-                fresh = await self._recovered(server, acting.entry, failure)
-            before = acting
-            acting = await self._verified(server, fresh)
-            if acting.skill in self.windows.open_windows:  # or it was released meanwhile
-                self.windows = self.windows.open(acting)
-            await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
-            if not isinstance(acting.entry.resources, Manifest):
-                return await self._read_dynamic(server, acting, uri)
-            file = await self._shelf.file(server.client, acting.skill, acting.entry, uri)
-            return FileOfSkill(file=file, is_reloaded=_digest(before) != _digest(acting))
+            read = await self._read(server, self._held(acting), reference)
+            self._held(acting)  # content does not arrive after its window was closed
+            return read
+
+    async def _read(self, server: SkillServer, acting: ActingSkill, reference: str | SkillUri) -> FileOfSkill:
+        await self._consent.check_held(acting.skill, acting.entry)
+        uri = reference if isinstance(reference, SkillUri) else acting.locate(reference)
+        if not isinstance(acting.entry.resources, Manifest):
+            return await self._read_dynamic(server, acting, uri)
+        try:
+            return FileOfSkill(file=await self._shelf.file(server.client, acting.skill, acting.entry, uri))
+        except (VerificationError, UnavailableError) as failure:
+            if isinstance(failure, UnavailableError) and not is_missing(failure):
+                raise
+            fresh = await self._recovered(server, acting.entry, failure)
+        before = acting
+        acting = await self._verified(server, fresh)
+        self._held(before)
+        self.windows = self.windows.open(acting)
+        await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
+        if not isinstance(acting.entry.resources, Manifest):
+            return await self._read_dynamic(server, acting, uri)
+        file = await self._shelf.file(server.client, acting.skill, acting.entry, uri)
+        return FileOfSkill(file=file, is_reloaded=_digest(before) != _digest(acting))
+
+    def _held(self, acting: ActingSkill) -> ActingSkill:
+        """The window as it is now; content is read only while it is open (W1)."""
+        held = self.windows.open_windows.get(acting.skill)
+        if held is None:
+            raise RefusedError(f"{acting.skill} is not in use any more. Load it again to read its files.", rule="W1")
+        return held
 
     async def files(self, server: SkillServer, acting: ActingSkill) -> tuple[SkillUri, ...]:
         """The files of a skill in use: from the held entry, for a generated one by bounded directory reads (D2, D4)."""
@@ -187,8 +199,12 @@ class Loading:
         return fresh
 
     async def _read_dynamic(self, server: SkillServer, acting: ActingSkill, uri: SkillUri) -> FileOfSkill:
-        if not acting.entry.root.contains(uri):
-            raise UnlistedFileError(f"{shorten(uri)} is not a file of {acting.skill}.", uri=uri, rule="D4")
+        around = self.windows.governing(acting.skill.server, uri)
+        inner = [each.skill for each in around if isinstance(each.entry.resources, Manifest)]
+        if inner or not acting.entry.root.contains(uri):
+            belongs = f" It belongs to {inner[0]}, which is in use." if inner else ""
+            message = f"{shorten(uri)} is not a file of {acting.skill}.{belongs}"
+            raise UnlistedFileError(message, uri=uri, rule="W2" if inner else "D4")
         acting, file = acting.accept_unverified(uri, await server.client.read_file(uri))
         if acting.skill in self.windows.open_windows:
             self.windows = self.windows.open(acting)

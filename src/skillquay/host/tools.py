@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillquay.core.context import Available, render_available, render_error
 from skillquay.core.hidden import shorten
-from skillquay.errors import ServerError, SkillquayError, UnknownSkillError
+from skillquay.errors import SkillquayError, StateError, UnknownSkillError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -56,7 +56,7 @@ class Tool:
         try:
             return ToolResult(text=await self.run(arguments))
         except SkillquayError as error:
-            text = render_error(error.message, quotes_server=isinstance(error, ServerError))
+            text = render_error(error.message, quotes_server=not isinstance(error, StateError))
             return ToolResult(text=text, is_error=True)
 
 

@@ -1,0 +1,119 @@
+"""Other resources of servers, for the model: never a way round a skill's window or its approval (R2, W2, O2, X3)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from skillquay.core.context import render_file, render_files, render_resource
+from skillquay.core.entries import Manifest
+from skillquay.core.hidden import shorten, visible
+from skillquay.core.uris import MAX_URI_LENGTH, SkillUri
+from skillquay.errors import RefusedError, UnavailableError, UnlistedFileError, UriError
+from skillquay.host.client import is_missing
+
+if TYPE_CHECKING:
+    from skillquay.core.acting import ActingSkill
+    from skillquay.core.entries import SkillEntry
+    from skillquay.host.context import ModelContext
+    from skillquay.host.host import SkillHost
+    from skillquay.host.servers import SkillServer
+
+__all__ = ["read_resource"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_DEFAULT_PORT = re.compile(r":(?:80|443)$")
+
+
+async def read_resource(host: SkillHost, context: ModelContext, server: SkillServer, uri: str) -> str:
+    """A resource of a server; a directory is listed. It activates nothing, whatever it holds (R2).
+
+    While a served skill is in use, a read on another server is asked about each time (O2), and a read inside the
+    skill's directory is a read of its files (W2). Files of skills that are not in use are for `read_skill`.
+    """
+    place = _checked(host, server, uri)
+    await context.may_read(server.label, uri)
+    limit = host.budgets.shown_characters
+    if place is not None:
+        for window in _governing(host, server, place):
+            if (known := host.get(window.skill)) is not None:
+                context.check_usable(known)
+            if (listed := _listed(window.entry, place)) is not None:
+                read = await host.loading.read(server, window, listed)
+                return render_file(read.file, window.skill, limit=limit)
+            if isinstance(window.entry.resources, Manifest) and (files := _below(window.entry, place)):
+                return render_files(window.skill, files, limit=limit)
+        host.loading.windows.check_read(server.label, place)
+    try:
+        data = await server.client.read_file(uri)
+    except UnavailableError as error:
+        if place is None or not is_missing(error) or not server.client.reads_directories:
+            raise
+        children = [child for child in await server.client.read_directory(place) if place.contains(child.uri)]
+        names = "\n".join(f"{child.uri}{'/' if child.is_directory else ''}" for child in children)
+        return render_resource(server.label, uri, names.encode(), limit=limit)
+    return render_resource(server.label, uri, data, limit=limit)
+
+
+def _governing(host: SkillHost, server: SkillServer, place: SkillUri) -> list[ActingSkill]:
+    """The windows a place lies in. One with a list of files decides, whatever a generated skill around it gives."""
+    windows = host.loading.windows.governing(server.label, place)
+    return [each for each in windows if isinstance(each.entry.resources, Manifest)] or list(windows)
+
+
+def _checked(host: SkillHost, server: SkillServer, uri: str) -> SkillUri | None:
+    """Refuse URIs by which a skill's files could be reached past its window, in whatever spelling (W2, X3)."""
+    scheme = _SCHEME.match(uri)
+    if len(uri) > MAX_URI_LENGTH or scheme is None:
+        raise UriError(f'"{shorten(uri)}" is not a URI. Give one such as the server names itself.')
+    in_use = [skill.uri for skill in host.loading.windows.open_windows if skill.server == server.label]
+    schemes = {"skill", *(each.scheme for each in in_use), *(key[0] for key in server.skills)}
+    try:
+        place = SkillUri(uri)
+    except UriError:
+        if scheme[1].lower() in schemes:
+            raise
+        return None
+    if host.loading.windows.governing(server.label, place):
+        return place
+    looks = _looks(place)
+    roots = {_looks(skill.root) for skill in in_use}
+    if any(looks[:depth] in roots for depth in range(1, len(looks) + 1)):
+        message = f"{shorten(place)} is no URI of a skill in use, and looks like one."
+        raise UnlistedFileError(message, uri=place, rule="W2")
+    listed = {_looks(received.entry.root) for received in server.skills.values()}
+    if any(looks[:depth] in listed for depth in range(1, len(looks) + 1)):
+        raise RefusedError(f"{shorten(uri)} belongs to a skill. Load that with read_skill.", rule="R2")
+    return place
+
+
+def _looks(uri: SkillUri) -> tuple[str, ...]:
+    """The segments as the most forgiving server would compare them: decoded to the end, cleaned, folded, resolved."""
+    scheme, first, *rest = uri.key
+    text = "/".join([_DEFAULT_PORT.sub("", first), *rest])
+    for _ in range(4):
+        if "%" not in text:
+            break
+        text = unquote(text)
+    if not (text.isascii() and text.isprintable()):
+        seen = "".join(character for character in text if visible(character) == character)
+        text = unicodedata.normalize("NFKC", seen)
+    segments = posixpath.normpath(text.casefold().replace("\\", "/")).split("/")
+    return (scheme.removesuffix("s"), *(segment.partition(";")[0].rstrip(" .") for segment in segments))
+
+
+def _listed(entry: SkillEntry, place: SkillUri) -> SkillUri | None:
+    """The URI of a file of the skill, as its entry spells it."""
+    if not isinstance(entry.resources, Manifest):
+        return place if entry.root.contains(place) else None
+    record = entry.resources.find(place)
+    return None if record is None else record.uri
+
+
+def _below(entry: SkillEntry, directory: SkillUri) -> list[tuple[str, int | None]]:
+    """The files below a directory of the skill, from its entry alone (D2)."""
+    assert isinstance(entry.resources, Manifest)
+    return [(directory.relative(file.uri), file.size) for file in entry.resources.files if directory.contains(file.uri)]
