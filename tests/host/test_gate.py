@@ -89,7 +89,7 @@ async def test_a_read_elsewhere_is_allowed_for_one_call_and_asked_about_again_fo
 
 @pytest.mark.rule("O2")
 async def test_with_skills_of_two_servers_in_use_every_read_is_a_read_elsewhere(tmp_path: Path) -> None:
-    servers, person = two_servers(), Person(Reply.KEEP, Reply.ONCE, Reply.KEEP, otherwise=Reply.DENY)
+    servers, person = two_servers(), Person(Reply.KEEP, Reply.KEEP, otherwise=Reply.DENY)
     async with hosting(tmp_path, servers, person) as host:
         await host.read_skill("other")
         await host.read_skill("refunds")
@@ -100,22 +100,17 @@ async def test_with_skills_of_two_servers_in_use_every_read_is_a_read_elsewhere(
 
 
 @pytest.mark.rule("O2")
-async def test_the_model_loads_a_skill_of_another_server_only_when_a_person_agrees_each_time(tmp_path: Path) -> None:
-    servers, person = two_servers(), Person(Reply.KEEP, Reply.KEEP, Reply.DENY, otherwise=Reply.DENY)
+async def test_a_question_about_a_skill_names_the_other_servers_whose_skills_are_in_use(tmp_path: Path) -> None:
+    servers, person = two_servers(), Person(Reply.KEEP, Reply.KEEP, otherwise=Reply.DENY)
     async with hosting(tmp_path, servers, person) as host:
-        await host.read_skill("refunds", by_person=True)
-        host.release("refunds")
         await host.read_skill("other")
-        servers["acme"].asked.clear()
-        with pytest.raises(RefusedError) as refusal:
-            await host.read_skill("refunds")
-        assert refusal.value.rule == "O2"
-        assert servers["acme"].asked == []
-        assert [question.about for question in person.asked] == [About.LOAD, About.LOAD, About.READ]
-        assert '"evil"' in person.asked[-1].text
-        assert '"acme"' in person.asked[-1].text
-        assert "skill-content" in await host.read_skill("refunds", by_person=True), "a person may"
-        assert await host.read_skill("other"), "its own window is open"
+        await host.read_skill("refunds")
+        assert [question.about for question in person.asked] == [About.LOAD, About.LOAD]
+        assert "acme" in person.asked[-1].text
+        assert 'A skill from "evil" is in use.' in person.asked[-1].text
+        host.release("refunds")
+        assert "skill-content" in await host.read_skill("refunds"), "this very content was agreed to"
+        assert len(person.asked) == 2
 
 
 @pytest.mark.rule("O2")

@@ -460,16 +460,34 @@ async def test_what_one_credential_sees_is_not_there_for_another(tmp_path: Path)
 
 
 @pytest.mark.rule("N1")
-async def test_one_label_for_two_servers_is_nobodys_to_choose(tmp_path: Path) -> None:
+@pytest.mark.parametrize("label", ["acme", "ACME", "\uff41cme"])
+async def test_a_folder_cannot_take_the_label_of_a_server_given_in_code(tmp_path: Path, label: str) -> None:
     workspace = tmp_path / "work"
     workspace.mkdir()
-    configured = {"mcpServers": {"acme": {"command": "/does/not/exist"}}}
+    configured = {"mcpServers": {label: {"command": "/does/not/exist"}}}
     (workspace / ".mcp.json").write_text(json.dumps(configured))
     async with hosting(tmp_path, {"acme": Scripted(SKILL)}, Person(), workspace=workspace, trust=True) as host:
-        assert [label.label for label in host.servers] == ["acme", "acme"]
-        with pytest.raises(UnknownSkillError, match="no one server"):
-            await host.read_resource("acme", "docs://x")
+        assert [each.label for each in host.servers] == ["acme"]
+        assert [problem.rule for problem in host.problems] == ["N1"]
         assert "politely" in await host.read_skill("refunds")
+
+
+@pytest.mark.rule("P4")
+async def test_a_label_that_leads_elsewhere_since_is_another_connection(tmp_path: Path) -> None:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"acme": {"command": "/does/not/exist"}}}))
+    async with hosting(tmp_path, {}, Person(), workspace=workspace, trust=True) as host:
+        assert "/does/not/exist" in host.problems[0].message
+        (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"acme": {"command": "/nor/does/this"}}}))
+        await host.refresh()
+        assert "/nor/does/this" in host.problems[0].message
+        assert len(host.servers) == 1
+
+
+async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    async with hosting(tmp_path, {}, Person(), workspace=tmp_path / "nowhere") as host:
+        assert host.problems[0].message == "There is no such folder."
 
 
 @pytest.mark.parametrize("target", [None, 7, "ftp://x", [], [1], "", "command"])

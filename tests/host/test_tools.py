@@ -91,7 +91,7 @@ async def test_tools_of_a_host_without_servers_read_no_resources(tmp_path: Path)
         ("read_skill", {"name": "x" * 100_000}, "There is no skill"),
         ("read_skill", {"name": "\ud800"}, "There is no skill"),
         ("read_skill", {"server": "acme", "uri": "\x00"}, "not a URI"),
-        ("read_skill", {"server": "nobody", "uri": "skill://x/SKILL.md"}, "no one server"),
+        ("read_skill", {"server": "nobody", "uri": "skill://x/SKILL.md"}, "no server"),
         ("read_skill_file", {"name": "refunds"}, 'needs the argument "path"'),
         ("read_skill_file", {"name": "refunds", "path": None}, "must be of type string"),
         ("read_skill_file", {"name": "refunds", "path": "/etc/passwd"}, "not a path relative to the skill"),
@@ -186,7 +186,8 @@ async def test_the_tools_have_the_shapes_that_the_services_expect_and_their_call
             {"type": "tool_use", "id": "2", "name": "somebody_elses", "input": {}},
             {"type": "tool_use", "id": "3", "name": "read_skill", "input": {"name": "nothing"}},
         ]
-        first, second = await answer_anthropic(tools, blocks)
+        assert [each["is_error"] for each in await answer_anthropic(tools, blocks[2:3])] == [True]
+        first, second = await answer_anthropic(tools, blocks, others={"somebody_elses"})
         assert (first["type"], first["tool_use_id"], first["is_error"]) == ("tool_result", "1", False)
         assert "Refund politely." in first["content"]
         assert (second["tool_use_id"], second["is_error"]) == ("3", True)
@@ -195,7 +196,8 @@ async def test_the_tools_have_the_shapes_that_the_services_expect_and_their_call
             {"id": "b", "type": "function", "function": {"name": "somebody_elses", "arguments": "{}"}},
             {"id": "c", "type": "custom"},
         ]
-        (answer,) = await answer_openai(tools, calls)
+        assert "no tool" in (await answer_openai(tools, calls[1:]))[0]["content"]
+        (answer,) = await answer_openai(tools, calls, others={"somebody_elses"})
         assert (answer["role"], answer["tool_call_id"]) == ("tool", "a")
         assert "already loaded" in answer["content"]
         assert await answer_openai(tools, None) == []

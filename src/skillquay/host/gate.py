@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skillquay.core.approvals import Grant
 from skillquay.core.decisions import writes_instructions
 from skillquay.errors import RefusedError
 
@@ -43,6 +44,9 @@ async def may_execute(host: SkillHost, context: ModelContext, tool: str, argumen
     while new := [window for skill, window in _windows(host).items() if skill not in found]:
         for window in new:
             inspect = context.inspector(window.skill, window.entry)
+            if False in found.values():  # one no is enough: of the others only what was answered before is told
+                found[window.skill] = await host.consent.has_allowed(window.skill, window.entry, Grant.EXECUTE)
+                continue
             try:
                 if shown is None:
                     raise RefusedError("The arguments of the call cannot be shown to a person.", rule="X1")

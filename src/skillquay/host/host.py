@@ -16,7 +16,7 @@ from skillquay.core.context import render_available
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import SkillId
 from skillquay.core.uris import SkillUri
-from skillquay.errors import StateError, UnavailableError, UnknownSkillError
+from skillquay.errors import StateError, UnknownSkillError
 from skillquay.host.approver import NobodyToAsk
 from skillquay.host.budgets import Budgets
 from skillquay.host.cache import ContentCache, default_cache_directory
@@ -28,8 +28,9 @@ from skillquay.host.gate import may_execute
 from skillquay.host.loading import Loading
 from skillquay.host.people import People
 from skillquay.host.resources import read_resource
+from skillquay.host.roster import Roster
 from skillquay.host.search import SkillSearch
-from skillquay.host.servers import SkillServer, given_server
+from skillquay.host.servers import given_server
 from skillquay.host.shelf import Shelf
 from skillquay.host.store import Store
 from skillquay.host.tools import skill_tools
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from skillquay.host.context import LoadedSkill
     from skillquay.host.gate import Execution
     from skillquay.host.local import LocalEntry
+    from skillquay.host.servers import SkillServer
     from skillquay.host.tools import Tool
 
 __all__ = ["SkillHost", "default_state"]
@@ -101,7 +103,6 @@ class SkillHost:
         self._handshake = handshake
         self._stack = AsyncExitStack()
         self._problems: dict[str, tuple[Problem, ...]] = {}
-        self._servers: dict[ServerLabel, SkillServer] = {}
         self._directory = Directory((), {}, Standing())
         self._search: SkillSearch | None = None
         self._local: tuple[LocalEntry, ...] = ()
@@ -110,11 +111,12 @@ class SkillHost:
         self._state_error = StateError("The host is not started. Use it in an async with statement.")
         self._context = ModelContext(self)
         self._refreshing = anyio.Lock()
-        self._parsing = anyio.CapacityLimiter(1)  # listings take turns
+        self._roster: Roster | None = None
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            self._roster = Roster(tasks=self._tasks, budgets=self.budgets, auth=self._auth, handshake=self._handshake)
             stack.push_async_callback(self._close_servers)
             try:
                 store = await to_thread.run_sync(Store.open, self._state)
@@ -151,14 +153,14 @@ class SkillHost:
             )
             for collision in self._directory.registry.collisions
         )
-        servers = (problem for server in self._servers.values() for problem in server.problems)
+        servers = (problem for server in self._running for problem in server.problems)
         found = (each for group in self._problems.values() for each in group)
         return (*found, *self._cache_reports, *servers, *collisions)
 
     @property
     def servers(self) -> tuple[ServerLabel, ...]:
         """The servers, by the labels this host gives them."""
-        return tuple(sorted(self._servers))
+        return self._running.labels
 
     async def refresh(self, *, anew: bool = False) -> None:
         """Look around again. Servers whose listing still counts as current are not asked, unless `anew` (L6)."""
@@ -171,27 +173,18 @@ class SkillHost:
         trusted = await self.is_trusted()
         disabled: frozenset[str] = await self._read(Store.disabled, frozenset())
         around = await to_thread.run_sync(partial(self.workspace.look, trusted=trusted))
-        self._problems["folder"] = around.problems
-        wanted = {**around.configuration.servers, **self._given}
-        if trusted and self.workspace.configuration_path is not None and not around.configuration.problems:
-            await to_thread.run_sync(self._cache.keep_only, self.workspace.configuration_path, tuple(wanted))
-        for label in [label for label in self._servers if label not in wanted]:
-            self._servers.pop(label).connection.close()
+        problems = around.problems
+        if self._consent is None:  # what is the matter is told already; it is not that the folder is not trusted
+            problems = tuple(problem for problem in problems if problem.rule != "P6")
+        configured = around.configuration.servers
+        gone = self._running.update(self._given, configured)
+        self._problems["folder"] = (*problems, *self._running.problems)
+        for label in gone:
             await to_thread.run_sync(self._cache.forget_server, label)  # (K3)
-        for label, target in wanted.items():
-            if label not in self._servers:
-                auth = None if self._auth is None else self._auth(label.label, getattr(target, "url", ""))
-                self._servers[label] = SkillServer(
-                    label,
-                    target,
-                    tasks=self._tasks,
-                    budgets=self.budgets,
-                    auth=auth,
-                    handshake=self._handshake,
-                    parsing=self._parsing,
-                )
+        if trusted and self.workspace.configuration_path is not None and not around.configuration.problems:
+            await to_thread.run_sync(self._cache.keep_only, self.workspace.configuration_path, tuple(configured))
         async with anyio.create_task_group() as asking:
-            for server in self._servers.values():
+            for server in self._running:
                 if key_of(server.label) in disabled:
                     server.rest()
                 elif anew or server.is_stale:
@@ -204,7 +197,7 @@ class SkillHost:
         standing = await self._read(Standing.read, Standing())
         served = {
             SkillId(server=server.label, uri=each.entry.uri): each.entry
-            for server in self._servers.values()
+            for server in self._running
             for each in server.skills.values()
         }
         if self._loading is not None:  # what is in use is known as long as it is, listed or not (W1)
@@ -233,7 +226,7 @@ class SkillHost:
     @property
     def has_skills(self) -> bool:
         """True when there is a skill the model may load, or a server that could have one it did not list (P2, L3)."""
-        return bool(self._directory.available) or any(each.declares_skills for each in self._servers.values())
+        return bool(self._directory.available) or any(each.declares_skills for each in self._roster or ())
 
     def prompt_block(self, *, budget: int = 4000) -> str:
         """The skills the model may load, in at most `budget` tokens; empty when there are none and could be none."""
@@ -351,19 +344,20 @@ class SkillHost:
         """The verified content that is kept on disk."""
         return self._cache
 
+    @property
+    def _running(self) -> Roster:
+        """The servers of a host that was started."""
+        if self._roster is None:
+            raise self._state_error
+        return self._roster
+
     def server_of(self, label: ServerLabel) -> SkillServer:
         """The server of this label. One that was removed is not asked any more."""
-        if label not in self._servers:
-            raise UnavailableError(f'The server "{label}" is not configured any more.')
-        return self._servers[label]
+        return self._running.of(label)
 
     def server_named(self, label: str) -> SkillServer:
-        """The server of this name. Two configurations may use one name; then nobody chooses."""
-        found = [server for each, server in self._servers.items() if each.label == label]
-        if len(found) != 1:
-            known = ", ".join(each.label for each in self.servers) or "none"
-            raise UnknownSkillError(f'There is no one server "{shorten(label)}". There are: {known}.', rule="N1")
-        return found[0]
+        """The server of this name."""
+        return self._running.named(label)
 
     async def _discover(self, server: SkillServer) -> None:
         await server.discover()
@@ -393,7 +387,5 @@ class SkillHost:
 
     async def _close_servers(self) -> None:
         with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as closing:
-                for server in self._servers.values():
-                    closing.start_soon(server.connection.closed)
+            await self._running.close()
         self._tasks.cancel_scope.cancel()

@@ -161,7 +161,8 @@ class Loading:
 
     async def _loaded(self, server: SkillServer, entry: SkillEntry) -> ActingSkill:
         skill = _identity(server, entry)
-        await self._consent.may_load(skill, entry, self.inspector(server, skill, entry))
+        in_use = [each for each in self.windows.open_windows if each.server != skill.server]
+        await self._consent.may_load(skill, entry, self.inspector(server, skill, entry), in_use=in_use)
         try:
             loaded = await self._shelf.skill(server.client, skill, entry)
         except (VerificationError, UnavailableError) as failure:

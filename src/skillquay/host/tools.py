@@ -12,7 +12,7 @@ from skillquay.core.hidden import shorten
 from skillquay.errors import SkillquayError, StateError, UnknownSkillError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Container, Iterable
 
     from skillquay.host.host import SkillHost
 
@@ -66,7 +66,7 @@ def skill_tools(host: SkillHost) -> tuple[Tool, ...]:
         return ()
 
     async def read_skill(arguments: Mapping[str, Any]) -> str:
-        if "name" in arguments:
+        if arguments.get("name"):
             return await host.read_skill(arguments["name"])
         if "server" in arguments and "uri" in arguments:
             return await host.read_skill_uri(arguments["server"], arguments["uri"])
@@ -171,13 +171,15 @@ def openai_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-async def answer_anthropic(tools: Iterable[Tool], content: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The `tool_result` blocks for those `tool_use` blocks of a reply that are calls of these tools."""
+async def answer_anthropic(
+    tools: Iterable[Tool], content: Iterable[Mapping[str, Any]], *, others: Container[str] = ()
+) -> list[dict[str, Any]]:
+    """The `tool_result` blocks for the `tool_use` blocks of a reply; `others` are names of tools you answer."""
     by_name = {tool.name: tool for tool in tools}
     answers: list[dict[str, Any]] = []
     for block in content:
-        if block.get("type") == "tool_use" and (tool := by_name.get(str(block.get("name")))):
-            result = await tool.call(block.get("input"))
+        if block.get("type") == "tool_use" and block.get("name") not in others:
+            result = await _called(by_name, block.get("name"), block.get("input"))
             answers.append(
                 {
                     "type": "tool_result",
@@ -189,16 +191,25 @@ async def answer_anthropic(tools: Iterable[Tool], content: Iterable[Mapping[str,
     return answers
 
 
-async def answer_openai(tools: Iterable[Tool], calls: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    """The `tool` messages for those `tool_calls` of a reply that are calls of these tools."""
+async def answer_openai(
+    tools: Iterable[Tool], calls: Iterable[Mapping[str, Any]] | None, *, others: Container[str] = ()
+) -> list[dict[str, Any]]:
+    """The `tool` messages for the `tool_calls` of a reply; `others` are names of tools you answer."""
     by_name = {tool.name: tool for tool in tools}
     answers: list[dict[str, Any]] = []
     for call in calls or ():
         function = call.get("function")
-        if isinstance(function, Mapping) and (tool := by_name.get(str(function.get("name")))):
-            result = await tool.call(function.get("arguments"))
+        if isinstance(function, Mapping) and function.get("name") not in others:
+            result = await _called(by_name, function.get("name"), function.get("arguments"))
             answers.append({"role": "tool", "tool_call_id": call["id"], "content": result.text})
     return answers
+
+
+async def _called(tools: Mapping[str, Tool], name: object, arguments: object) -> ToolResult:
+    tool = tools.get(name) if isinstance(name, str) else None
+    if tool is None:
+        return ToolResult(text=f'There is no tool "{shorten(str(name))}".', is_error=True)
+    return await tool.call(arguments)
 
 
 def _schema(properties: dict[str, Any], *, required: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class Workspace:
         skills: dict[str, LocalEntry] = {}
         problems: list[Problem] = []
         configuration = Configuration(servers={}, problems=())
+        if self.folder is not None and not os.path.isdir(self.folder):
+            problems.append(Problem(subject=self.folder, message="There is no such folder.", rule="P1"))
         if self.folder is not None and trusted:
             for path in self._project_skills:
                 self._collect(os.path.join(self.folder, path), LocalScope.PROJECT, skills, problems)
