@@ -66,26 +66,67 @@ def test_of_a_folder_that_is_not_trusted_nothing_is_asked_and_the_person_is_told
 def test_trusting_shows_what_it_means_without_secrets_and_needs_a_yes(host: Run, tmp_path: Path) -> None:
     write(tmp_path / ".agents" / "skills" / "tidy", "---\nname: tidy\ndescription: Tidies up.\n---\n")
     servers = {
-        "far": {"url": "https://skills.example.com/s3cret?key=s3cret", "headers": {"Authorization": "s3cret"}},
-        "near": {"command": "serve-skills", "args": ["--key", "s3cret"], "env": {"KEY": "s3cret"}},
+        "far": {
+            "url": "https://me:s3cret@skills.example.com/s3cret?key=s3cret",
+            "headers": {"Authorization": "s3cret", "X": "${FAR}"},
+        },
+        "near": {
+            "command": "npx",
+            "args": ["-y", "some server\x1b[2J", "--key", "${KEY:-none}"],
+            "env": {"KEY": "s3cret", "OTHER": "${MINE}"},
+            "cwd": "sub",
+        },
     }
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    alone = host("trust")
+    alone = host("trust", KEY="s3cret", FAR="s3cret")
     assert (alone.status, alone.out) == (2, "")
     assert "add --yes" in alone.err
-    done = host("trust", "--yes")
-    assert done.status == 0
-    assert "far   is asked at skills.example.com" in done.out
-    assert "near  runs the command serve-skills" in done.out
-    assert "tidy  Tidies up." in done.out
-    assert "s3cret" not in done.out + done.err
+    done = host("trust", "--yes", KEY="s3cret", FAR="s3cret")
+    assert (done.status, done.err) == (0, "")
+    shown = [
+        "far   is asked at skills.example.com, and is given FAR of your environment\n",
+        "near  runs npx -y 'some server⟨U+001B⟩[2J' --key '${KEY:-none}', in sub, with KEY, OTHER set, and is given KEY",
+        "tidy  Tidies up.",
+    ]
+    for line in shown:
+        assert line in done.out
+        assert line in alone.err, "also where nobody can be asked"
+    assert "s3cret" not in done.out + alone.err
+    assert "Not all of this" not in done.out
     again = json.loads(host("trust", "--json").out)
     assert again["trusted"]
     assert again["servers"] == [
-        {"label": "far", "host": "skills.example.com"},
-        {"label": "near", "command": "serve-skills"},
+        {"label": "far", "host": "skills.example.com", "variables": ["FAR"]},
+        {
+            "label": "near",
+            "command": "npx",
+            "args": servers["near"]["args"],
+            "env": ["KEY", "OTHER"],
+            "cwd": "sub",
+            "variables": ["KEY", "MINE"],
+        },
     ]
     assert [skill["name"] for skill in again["skills"]] == ["tidy"]
+
+
+@pytest.mark.rule("P6")
+@pytest.mark.parametrize(
+    ("server", "shown"),
+    [
+        ({"command": "sh", "args": ["-c", "x" * 500 + "; rm -r ."]}, f"runs sh -c '{'x' * 59}…'"),
+        ({"command": "npx", "args": [str(number) for number in range(12)]}, "7 8 9 … and 2 more arguments"),
+        ({"command": "npx", "env": {f"V{number}": "" for number in range(12)}}, "with V0, V1, V2, V3, V4, V5, V6,"),
+        ({"url": "https://skills.example.com${NONE:-.example.net}/mcp"}, "is asked at a host that variables decide"),
+        ({"url": "${WHERE}"}, "is asked at a host that variables decide, and is given WHERE of your environment"),
+    ],
+)
+def test_what_is_too_long_to_show_before_trusting_is_said_to_be(
+    host: Run, tmp_path: Path, server: dict[str, object], shown: str
+) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"near": server}}))
+    alone = host("trust")
+    assert shown in alone.err
+    assert "Not all of this could be shown. Read .mcp.json before you agree." in alone.err
 
 
 @pytest.mark.rule("P6")
@@ -164,7 +205,7 @@ def test_show_tells_all_of_a_served_skill_and_fetches_nothing(host: Run, trusted
     done = host("show", "refunds")
     assert done.status == 0
     assert "MCP server acme" in done.out
-    assert "the tools Bash Read (not granted by this answer)" in done.out
+    assert "  asks for      the tools Bash Read\n" in done.out
     assert "notes.md" in done.out
     assert 'approve it with "skillquay approve refunds"' in done.out
     document = json.loads(host("show", "refunds", "--json").out)
@@ -223,9 +264,24 @@ def test_a_file_that_is_not_what_was_listed_is_not_shown(host: Run, trusted: Pub
     done = host("read", "refunds", "notes.md")
     assert (done.status, done.out) == (1, "")
     assert "does not match" in done.err
-    missing = host("read", "refunds", "other.md")
-    assert missing.status == 1
-    assert "other.md" in missing.err
+
+
+def test_a_file_that_no_skill_has_is_a_wrong_command_whatever_the_skill(
+    host: Run, trusted: Publisher, tmp_path: Path
+) -> None:
+    write(tmp_path / "home" / ".agents" / "skills" / "mine", "---\nname: mine\ndescription: Own.\n---\n")
+    for name in ("refunds", "mine"):
+        missing = host("read", name, "other.md")
+        assert (missing.status, missing.out) == (2, "")
+        assert missing.err == (
+            f'skillquay: "other.md" is not a file of the skill "{name}". See its files with "skillquay files {name}".\n'
+        )
+        outside = host("read", name, "../other.md")
+        assert outside.status == 2
+        assert "skillquay files" not in outside.err
+    local = host("diff", "mine")
+    assert (local.status, local.out) == (2, "")
+    assert "nothing to compare it with" in local.err
 
 
 @pytest.mark.rule("B4")
@@ -347,6 +403,56 @@ def test_skills_and_whole_servers_are_switched_off_and_on(host: Run, trusted: Pu
     nothing = host("disable", "nothing")
     assert nothing.status == 2
     assert "No server that is configured here has this label either." in nothing.err
+    assert host("disable").status == 2
+
+
+@pytest.mark.rule("A5")
+def test_one_wrong_name_and_nothing_is_switched(host: Run, trusted: Publisher) -> None:
+    wrong = host("disable", "letters", "letter")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert 'There is no skill "letter".' in wrong.err
+    assert states(host) == {"refunds": "new", "letters": "new"}
+    assert host("disable", "acme", "letters").status == 0
+    wrong = host("enable", "letters", "acme", "letter")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert states(host) == {}
+    assert host("enable", "letters", "acme").out == 'The skill "letters" is enabled.\nThe server "acme" is enabled.\n'
+    assert states(host) == {"refunds": "new", "letters": "new"}
+    kinds = [event["kind"] for event in json.loads(host("audit", "--json").out)["events"]]
+    assert kinds == ["enable", "enable", "disable", "disable", "trust"]
+
+
+@pytest.mark.rule("N2")
+def test_a_name_of_a_skill_and_of_a_server_is_switched_as_neither(
+    host: Run, publisher: Publisher, tmp_path: Path
+) -> None:
+    with publisher.serving() as url:
+        configure(tmp_path, refunds=url)
+        host("trust", "--yes")
+        unclear = host("disable", "refunds")
+        assert (unclear.status, unclear.out) == (2, "")
+        assert 'For the skill say "refunds:refunds", for the server "--server refunds".' in unclear.err
+        write(tmp_path / ".agents" / "skills" / "refunds", "---\nname: refunds\ndescription: Own.\n---\n")
+        assert 'For the skill say "./refunds", "refunds:refunds", for the server' in host("disable", "refunds").err
+        assert host("disable", "refunds:refunds").out == 'The skill "refunds:refunds" is disabled.\n'
+        assert states(host) == {"./refunds": "local", "refunds:refunds": "disabled", "letters": "new"}
+        assert host("disable", "--server", "refunds").out == 'The server "refunds" is disabled.\n'
+        assert states(host) == {"refunds": "local"}
+        assert host("enable", "letters", "--server", "refunds").status == 0
+        assert states(host) == {"./refunds": "local", "refunds:refunds": "disabled", "letters": "new"}
+
+
+@pytest.mark.rule("A5")
+def test_the_audit_says_what_was_switched_and_finds_it_by_name(host: Run, trusted: Publisher, tmp_path: Path) -> None:
+    mine = write(tmp_path / "home" / ".agents" / "skills" / "mine", "---\nname: mine\ndescription: Own.\n---\n")
+    assert host("disable", "refunds", "acme", "mine").status == 0
+    local, server, skill, _ = json.loads(host("audit", "--json").out)["events"]
+    assert (local["server"], local["uri"], local["detail"]) == ("", "", str(mine))
+    assert (server["server"], server["uri"], server["detail"]) == ("acme", "", "the whole server")
+    assert (skill["server"], skill["uri"], skill["detail"]) == ("acme", TOOLS.uri, "")
+    assert skill["configured_in"] == server["configured_in"] == str(tmp_path / ".mcp.json")
+    assert json.loads(host("audit", "refunds", "--json").out)["events"] == [skill]
+    assert "disable  acme: skill://refunds/SKILL.md" in host("audit").out
 
 
 @pytest.mark.rule("A2")
@@ -380,6 +486,8 @@ def test_one_name_in_two_folders_means_the_one_of_this_folder(host: Run, publish
             assert host("approve", "refunds", "--yes", "--workspace", folder).status == 0
     answers = json.loads(host("approvals", "--json").out)["answers"]
     assert len({each["name"] for each in answers}) == 2
+    (own,) = (each["name"] for each in answers if each["configured_in"] == str(tmp_path / ".mcp.json"))
+    assert own == "refunds", "as it is shown in this folder"
     assert json.loads(host("revoke", "refunds", "--workspace", other, "--json").out)["revoked"][0]["ended"] == 1
     left = [each for each in json.loads(host("approvals", "--json").out)["answers"] if each["ended"] is None]
     assert [each["configured_in"] for each in left] == [str(tmp_path / ".mcp.json")]
@@ -387,7 +495,18 @@ def test_one_name_in_two_folders_means_the_one_of_this_folder(host: Run, publish
     ambiguous = host("revoke", "refunds", "--workspace", nowhere)
     assert ambiguous.status == 2
     assert "means several skills" in ambiguous.err
-    assert host("revoke", left[0]["name"], "--workspace", nowhere).status == 0
+    names = json.loads(host("approvals", "--workspace", nowhere, "--json").out)["answers"]
+    (name,) = (each["name"] for each in names if each["ended"] is None)
+    assert host("revoke", name, "--workspace", nowhere).status == 0
+
+
+def test_approvals_names_skills_as_skills_does(host: Run, trusted: Publisher, tmp_path: Path) -> None:
+    write(tmp_path / ".agents" / "skills" / "letters", "---\nname: letters\ndescription: My own.\n---\n")
+    assert host("approve", "acme:letters", "refunds", "--yes").status == 0
+    assert states(host) == {"./letters": "local", "acme:letters": "approved", "refunds": "approved"}
+    answers = json.loads(host("approvals", "--json").out)["answers"]
+    assert [each["name"] for each in answers] == ["acme:letters", "refunds"]
+    assert host("revoke", "acme:letters").status == 0
 
 
 # Changes
@@ -454,10 +573,13 @@ def test_the_cache_is_shown_and_cleared_by_server(host: Run, trusted: Publisher,
     host("read", "refunds", "notes.md")
     (use,) = json.loads(host("cache", "--json").out)["servers"]
     assert (use["server"], use["skills"], use["files"]) == ("acme", 1, 2)
-    assert host("cache", "--server", "rival", "--clear").status == 0
+    unknown = host("cache", "--server", "rival", "--clear")
+    assert (unknown.status, unknown.out) == (2, "")
+    assert 'no server "rival". It has: acme.' in unknown.err
     assert "acme" in host("cache").out
     assert "removed from" in host("cache", "--server", "acme", "--clear").out
     assert host("cache").out.startswith("Nothing is cached in")
+    assert host("cache", "--server", "acme").status == 0
     assert host("cache", "--server", "a" * 65).status == 2
 
 
@@ -471,9 +593,19 @@ def test_state_that_is_damaged_is_said_to_be_and_nothing_is_approved(
     assert done.status == 2
     assert "approvals" in done.out
     assert "damaged" in done.out
-    for command in (["approve", "refunds", "--yes"], ["approvals"], ["trust", "--yes"]):
+    for command in (
+        ["approve", "refunds", "--yes"],
+        ["approve", "--server", "acme", "--yes"],
+        ["approvals"],
+        ["trust", "--yes"],
+        ["read", "refunds"],
+        ["search", "refunds"],
+        ["disable", "acme"],
+    ):
         failed = host(*command)
-        assert failed.status == 2, command
+        assert (failed.status, failed.out) == (2, ""), command
+        assert "damaged" in failed.err
+        assert "trusted" not in failed.err
         assert failed.err.startswith("skillquay: ")
         assert "Traceback" not in failed.err
     assert state.read_bytes().startswith(b"This is no database.")
@@ -482,10 +614,12 @@ def test_state_that_is_damaged_is_said_to_be_and_nothing_is_approved(
 def test_state_that_cannot_be_written_is_said_to_be(host: Run, served: Publisher, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for where in (tmp_path / "file" / "state.db", "/proc/nowhere/state.db", "mysql://nowhere"):
-        failed = host("trust", "--yes", "--state", where)
-        assert failed.status == 2
-        assert "Traceback" not in failed.err
-        assert failed.err.startswith("skillquay: ")
+        for command in (["trust", "--yes"], ["read", "refunds"]):
+            failed = host(*command, "--state", where)
+            assert failed.status == 2
+            assert "Traceback" not in failed.err
+            assert "not trusted" not in failed.err
+            assert failed.err.startswith("skillquay: ")
 
 
 def test_state_is_kept_where_an_option_or_the_environment_says(host: Run, served: Publisher, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,7 +56,7 @@ def test_content_rewritten_on_the_way_is_named_with_its_rule(host: Run, tmp_path
     (failure,) = document.pop("failures")
     assert (failure["skill"], failure["file"], failure["rule"]) == ("skill://refunds/SKILL.md", "notes.md", "V1")
     assert document == {
-        "target": "127.0.0.1",
+        "target": middle.url,
         "ok": False,
         "skills": 2,
         "files": 3,
@@ -123,9 +124,40 @@ def test_what_cannot_be_looked_at_is_status_2(host: Run, tmp_path: Path) -> None
     assert host("verify", "nowhere", "--header", "A: b").status == 2
 
 
-def test_an_empty_server_is_no_failure(host: Run) -> None:
+@pytest.mark.rule("L3")
+def test_a_server_or_directory_with_nothing_to_verify_is_not_said_to_be_well(host: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
     with Publisher().serving() as url:
-        assert host("verify", url).out == "0 skills, 0 files, 0 B: all as listed.\n"
+        for target in (url, "empty"):
+            done = host("verify", target)
+            assert done.status == 1
+            assert "It lists no skills: there is nothing to verify." in done.out
+            document = json.loads(host("verify", target, "--json").out)
+            assert not document["ok"]
+            assert document["failures"][0]["reason"] == "It lists no skills: there is nothing to verify."
+
+
+def test_the_document_names_the_url_without_what_may_be_secret(host: Run) -> None:
+    with Publisher(make_skill("refunds")).serving() as url:
+        asked = url.replace("http://", "http://me:s3cret@") + "?key=s3cret#s3cret"
+        done = host("verify", asked, "--json")
+    assert done.status == 0
+    assert json.loads(done.out)["target"] == url
+    assert "s3cret" not in done.out
+
+
+@pytest.mark.rule("B2")
+def test_a_server_that_hangs_is_given_up_soon(host: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hung = host("verify", f"http://127.0.0.1:{silent.getsockname()[1]}/mcp")
+    assert (hung.status, hung.out) == (2, "")
+    assert "did not connect within 5 seconds" in hung.err
+    publisher = Publisher(make_skill("refunds"))
+    with publisher.serving() as url:
+        publisher.on["skills/list"] = lambda request: {"skills": []} if request.closing.wait(60) else Failure()
+        hung = host("verify", url)
+    assert (hung.status, hung.out) == (2, "")
+    assert "did not answer skills/list within 5 seconds" in hung.err
 
 
 def test_a_command_after_two_dashes_is_a_server(host: Run, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from itertools import product
 
 import pytest
@@ -373,6 +374,27 @@ def test_a_dynamic_skill_is_granted_no_tools() -> None:
         "docs/../.windsurfrules",
         ".kiro/steering/x.md",
         "any/skills/x/SKILL.md",
+        ".kilocode/rules/x.md",
+        ".openhands/microagents/x.md",
+        ".cline/rules.md",
+        ".goose/config.yaml",
+        "~/.config/goose/config.yaml",
+        ".amp/settings.json",
+        ".agent/rules/x.md",
+        "$HOME/.claude.json",
+        ".github/chatmodes/x.chatmode.md",
+        "cline_mcp_settings.json",
+        "AGENTS.{md,bak}",
+        "AGENTS.m?",
+        "AGENTS*",
+        "agents.[m]d",
+        "{AGENTS,x}.md",
+        "?GENTS.md",
+        "*GENTS.m?",
+        ".cl*/settings.json",
+        "cp x AGENTS.{md,bak}",
+        "cat evil>AGENTS.m?",
+        "docs/*.md",
     ],
 )
 def test_a_write_to_what_agents_read_as_instructions_passes_the_gate(path: str) -> None:
@@ -401,10 +423,27 @@ def test_a_write_to_what_agents_read_as_instructions_passes_the_gate(path: str) 
         ":",
         "100%",
         "%zz",
+        "*",
+        "src/**/*.py",
+        "ls *.py",
+        "README.*",
+        "main.{c,h}",
+        "{}",
+        "a[0] = b[1]",
+        "agents.py?",
+        "agents*.py",
     ],
 )
 def test_a_write_to_an_ordinary_file_does_not(path: str) -> None:
     assert not writes_instructions(path)
+
+
+@pytest.mark.rule("X4")
+@pytest.mark.parametrize("unit", ["{", "{a", "*a ", "[", "agents.", "{}", "a*", "%7b"])
+def test_no_text_makes_the_search_for_such_names_slow(unit: str) -> None:
+    started = time.process_time()
+    writes_instructions(unit * 100_000)
+    assert time.process_time() - started < 15
 
 
 @pytest.mark.rule("X4")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from skillquay.core.changes import ManifestChange
+from skillquay.core.identity import ServerLabel
 from skillquay.core.questions import About, Question, Reply
 from skillquay.errors import RefusedError
 from skillquay.host.approver import Approver, CallbackApprover, NobodyToAsk, PolicyApprover
@@ -16,7 +18,6 @@ from tests.host.scripted import Person, Scripted, hosting
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skillquay.core.identity import ServerLabel
     from skillquay.host.approver import Inspect
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +102,73 @@ async def test_patterns_name_a_server_and_a_path_or_uri(pattern: str, matches: b
     assert await denying.ask(question(), no_content) is (Reply.DENY if matches else Reply.KEEP)
 
 
+@pytest.mark.rule("N1")
+@pytest.mark.parametrize("pattern", ["acme:skill://billing/*", "acme:SKILL://b%69lling/*", "acme:billing/refunds"])
+@pytest.mark.parametrize("at", ["SKILL://billing/refunds", "skill://b%69lling/refunds", "skill://billing/%72efunds"])
+async def test_no_spelling_of_a_uri_passes_a_rule_about_it(pattern: str, at: str) -> None:
+    policy = PolicyApprover(allow=["*"], deny=[pattern])
+    assert await policy.ask(question(at), no_content) is Reply.DENY
+    assert await PolicyApprover(allow=[pattern]).ask(question(at), no_content) is Reply.KEEP
+
+
+@pytest.mark.rule("N1")
+async def test_what_is_encoded_in_a_pattern_stands_for_itself() -> None:
+    policy = PolicyApprover(allow=["acme:skill://a%2Ab/refunds/*", "acme:skill://100%25/*"])
+    assert await policy.ask(question("skill://a%2Ab/refunds"), no_content) is Reply.KEEP
+    assert await policy.ask(question("skill://100%25/refunds"), no_content) is Reply.KEEP
+    assert await policy.ask(question("skill://aXb/refunds"), no_content) is Reply.LATER
+    assert await policy.ask(question("skill://a%252Ab/refunds"), no_content) is Reply.LATER
+
+
+@pytest.mark.rule("N1")
+async def test_a_path_allows_under_the_scheme_of_skills_only_and_denies_under_any() -> None:
+    elsewhere = question("github://billing/refunds")
+    for pattern in ("acme:billing/refunds", "acme:billing/*", "acme:*/refunds", "*:billing/refunds"):
+        assert await PolicyApprover(allow=[pattern]).ask(elsewhere, no_content) is Reply.LATER
+        assert await PolicyApprover(allow=["*"], deny=[pattern]).ask(elsewhere, no_content) is Reply.DENY
+    for pattern in ("acme:*", "acme:github://billing/*", "acme:*://billing/*", "*"):
+        assert await PolicyApprover(allow=[pattern]).ask(elsewhere, no_content) is Reply.KEEP
+
+
+@pytest.mark.rule("N1")
+async def test_a_label_is_compared_whole() -> None:
+    for label in ("acme:evil", "acme:skill", "ACME", "acm", "acmee", "*", "[acme]"):
+        other = question(server=ServerLabel(label=label, scope="workspace"))
+        for pattern in ("acme:*", "acme:evil:*", "acme:skill://billing/*", "acm?:*", "ac*:*"):
+            assert await PolicyApprover(allow=[pattern]).ask(other, no_content) is Reply.LATER
+        assert await PolicyApprover(allow=["*:billing/refunds"]).ask(other, no_content) is Reply.KEEP
+        assert await PolicyApprover(allow=["*"], deny=[f"{label}:*"]).ask(other, no_content) is Reply.DENY
+        assert await PolicyApprover(allow=["*"], deny=[f"{label}:billing/*"]).ask(other, no_content) is Reply.DENY
+    assert await PolicyApprover(allow=["*"], deny=["ac*:billing/*"]).ask(question(), no_content) is Reply.DENY
+
+
+@pytest.mark.rule("N1")
+@pytest.mark.parametrize(
+    ("wanted", "scope", "is_within"),
+    [
+        (None, "/home/.mcp.json", True),
+        ("/home", "/home/.mcp.json", True),
+        ("/home/", "/home/.mcp.json", True),
+        ("/home/.mcp.json", "/home/.mcp.json", True),
+        ("/home", "/work-evil/.mcp.json", False),
+        ("/home", "/other/home/.mcp.json", False),
+        ("given in code", "given in code: example.com #0123", True),
+        ("given in code", "/home/.mcp.json", False),
+        ("in this process", "in this process", True),
+        ("", "/home/.mcp.json", False),
+    ],
+)
+async def test_rules_with_a_scope_hold_for_servers_configured_there(
+    wanted: str | None, scope: str, is_within: bool
+) -> None:
+    asked = question(server=ServerLabel(label="acme", scope=scope))
+    for rules in ({"trust": ["acme"]}, {"allow": ["acme:*"]}):
+        policy = PolicyApprover(**rules, scope=wanted)  # type: ignore[arg-type]
+        assert await policy.ask(asked, no_content) is (Reply.KEEP if is_within else Reply.LATER)
+    policy = PolicyApprover(deny=["acme:*"], scope=wanted, otherwise=PolicyApprover(allow=["*"]))
+    assert await policy.ask(asked, no_content) is (Reply.DENY if is_within else Reply.KEEP)
+
+
 @pytest.mark.rule("E6")
 async def test_generated_skills_are_declined_by_rules_unless_they_say_otherwise() -> None:
     generated = question(dynamic=True)
@@ -146,3 +214,27 @@ async def test_rules_in_a_host_keep_answers_and_a_change_is_no_first_sight(tmp_p
         await host.refresh(anew=True)
         with pytest.raises(RefusedError):
             await host.read_skill("refunds")
+
+
+@pytest.mark.rule("A5")
+async def test_a_program_can_look_at_a_file_before_it_answers_and_a_plain_function_does_not_hold_up_the_rest() -> None:
+    seen: list[str] = []
+
+    async def look(question: Question, inspect: Inspect) -> Reply:
+        seen.append(await inspect("SKILL.md"))
+        return Reply.ONCE
+
+    async def content(path: str) -> str:
+        return f"the text of {path}"
+
+    main = threading.get_ident()
+    threads: list[int] = []
+
+    def wait_for_somebody(question: Question) -> Reply:
+        threads.append(threading.get_ident())
+        return Reply.DENY
+
+    assert await CallbackApprover(look).ask(question(), content) is Reply.ONCE
+    assert seen == ["the text of SKILL.md"]
+    assert await CallbackApprover(wait_for_somebody).ask(question(), content) is Reply.DENY
+    assert main not in threads

@@ -6,7 +6,10 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+import h11
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from skillquay.core.identity import ServerLabel
 from skillquay.errors import ConfigurationError
@@ -325,6 +328,34 @@ def test_what_expansion_makes_is_checked_and_not_shown(server: HttpServer) -> No
     with pytest.raises(ConfigurationError) as failure:
         expand(server, {"SECRET": "hunter2\r\nX: y"})
     assert "hunter2" not in str(failure.value)
+
+
+@pytest.mark.rule("P4")
+@example("Bearer x")
+@example("Bearer x ")
+@example("")
+@example("a\t b")
+@example("x\u00a0")
+@given(st.text(st.sampled_from("ab ~!\t\r\n\x00\x0b\x1c\x7f\x85\xa0\xe9\u2028") | st.characters(), max_size=12))
+def test_a_header_is_taken_if_and_only_if_it_can_be_sent(value: str) -> None:
+    try:
+        h11.Request(method="GET", target="/", headers=[(b"Host", b"x"), (b"A", value.encode("ascii"))])
+        can_be_sent = value.isprintable() or ("\t" in value and value.replace("\t", "").isprintable())
+    except (h11.LocalProtocolError, UnicodeEncodeError):
+        can_be_sent = False
+    server = HttpServer(url="https://h.example/", headers={"A": "${SECRET}"})
+    if can_be_sent:
+        assert expand(server, {"SECRET": value}) == HttpServer(url=server.url, headers={"A": value})
+    else:
+        with pytest.raises(ConfigurationError, match='The header "A" would hold'):
+            expand(server, {"SECRET": value})
+
+
+@pytest.mark.rule("P4")
+@pytest.mark.parametrize("name", ["", "a b", "a\u00e9", "a:", "a\n"])
+def test_a_name_that_is_none_of_a_header_is_refused_also_when_it_is_given_in_code(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot name one"):
+        expand(HttpServer(url="https://h.example/", headers={name: "x"}), {})
 
 
 @pytest.mark.rule("P4")

@@ -183,7 +183,7 @@ async def test_a_server_that_was_away_for_a_while_serves_again_without_looking_a
     server.ttl = None
     async with hosting(tmp_path, {"acme": server}, person) as host:
         connection = host.server_named("acme").connection
-        connection.close()
+        connection.rest()
         await until(lambda: not connection.is_connected, "it is gone")
         server.on["server/discover"] = lambda _: (_ for _ in ()).throw(RuntimeError("away"))
         server.on["initialize"] = server.on["server/discover"]
@@ -207,7 +207,7 @@ async def test_a_server_that_vanishes_between_listing_and_reading_is_told_of_and
     server, person = Scripted(SKILL), Person()
     async with hosting(tmp_path, {"acme": server}, person) as host:
         connection = host.server_named("acme").connection
-        connection.close()
+        connection.rest()
         await until(lambda: not connection.is_connected, "it is gone")
         connection._target = StdioServer(command="/no/such/program")
         with pytest.raises(UnavailableError):
@@ -227,7 +227,7 @@ async def test_content_from_the_cache_of_a_server_that_is_gone_still_counts_as_i
         await until(lambda: [use.files for use in host.cache.usage()] == [2], "both files are in the cache")
         host.release("refunds")
         connection = host.server_named("acme").connection
-        connection.close()
+        connection.rest()
         connection._target = StdioServer(command="/no/such/program")
         assert 'origin="MCP server acme"' in await host.read_skill("refunds")
         assert 'origin="MCP server acme"' in await host.read_skill_file("refunds", "a.md")
@@ -241,7 +241,7 @@ async def test_a_server_that_takes_back_its_declaration_is_not_asked_for_skills_
     server.ttl = None
     async with hosting(tmp_path, {"acme": server}, Person()) as host:
         connection = host.server_named("acme").connection
-        connection.close()
+        connection.rest()
         await until(lambda: not connection.is_connected, "it is gone")
         server.declared = False
         with pytest.raises(UnavailableError) as refused:
@@ -280,6 +280,70 @@ async def test_a_connection_that_was_never_made_is_closed_at_once() -> None:
     async with connecting(Scripted(SKILL).server) as connection:
         connection.close()
         await connection.closed()
+
+
+@pytest.mark.rule("A5")
+@pytest.mark.rule("P6")
+async def test_a_closed_connection_is_not_made_again_and_one_at_rest_is() -> None:
+    server = Scripted(SKILL)
+    async with connecting(server.server) as connection:
+        await connection.declared()
+        connection.rest()
+        assert not connection.is_connected
+        await connection.declared()
+        assert server.count("server/discover") == 2
+        connection.close()
+        for question in (connection.declared(), connection.request("skills/list", {}, cap=1000), connection.connect()):
+            with pytest.raises(UnavailableError, match=r'The server "acme" is not used any more\.'):
+                await question
+        assert server.count("server/discover") == 2
+
+
+@pytest.mark.rule("A5")
+@pytest.mark.parametrize("end", ["rest", "close"])
+async def test_a_handshake_under_way_is_given_up_when_the_server_is_let_go(end: str) -> None:
+    server = Scripted(SKILL)
+    server.on["server/discover"] = forever
+    async with connecting(server.server) as connection:
+        failed: list[UnavailableError] = []
+
+        async def ask() -> None:
+            with pytest.raises(UnavailableError) as caught:
+                await connection.declared()
+            failed.append(caught.value)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await until(lambda: server.count("server/discover") == 1, "the handshake is under way")
+            getattr(connection, end)()
+        assert len(failed) == 1
+        assert not connection.is_connected
+
+
+@pytest.mark.rule("P4")
+async def test_what_variables_hold_is_not_told_when_a_server_cannot_be_started(tmp_path: Path) -> None:
+    environment = {"SECRET": "hunter2", "DIRECTORY": str(tmp_path / "hunter2"), "PROGRAM": sys.executable}
+    for target, shown in (
+        (StdioServer(command="/no/such/${SECRET}"), "/no/such/${SECRET}"),
+        (StdioServer(command="${PROGRAM}", cwd="${DIRECTORY}"), "the directory ${DIRECTORY}"),
+    ):
+        async with connecting(target, environment=environment) as connection:
+            with pytest.raises(UnavailableError) as failed:
+                await connection.declared()
+        assert shown in failed.value.message
+        assert "hunter2" not in failed.value.message
+
+
+@pytest.mark.rule("P4")
+@pytest.mark.parametrize(
+    "value", ["Bearer hunter2 ", " hunter2", "hunter2\u00e9", "hunter2\x80", "hunter2\n", "\thunter2"]
+)
+async def test_a_header_that_cannot_be_sent_is_told_without_what_it_holds(value: str) -> None:
+    target = HttpServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "${TOKEN}"})
+    async with connecting(target, environment={"TOKEN": value}) as connection:
+        with pytest.raises(UnavailableError, match='The header "Authorization" would hold') as failed:
+            await connection.declared()
+    assert "hunter2" not in failed.value.message
 
 
 @pytest.mark.rule("P4")

@@ -548,6 +548,14 @@ SENT = httpx2.Request("POST", "http://127.0.0.1/a-secret")
         (httpx2.TooManyRedirects("x" * 1_000), "cannot be used over HTTP: " + "x" * 199 + "…"),
         (ConnectionResetError(104, "Connection reset by peer"), "cannot be reached: Connection reset by peer"),
         (httpx2.UnsupportedProtocol("x"), "cannot be reached: its URL is not usable"),
+        (
+            httpx2.LocalProtocolError("Illegal header value b'Bearer hunter2 '"),
+            "cannot be used over HTTP: a header of the request cannot be sent; look at those configured for it",
+        ),
+        (
+            UnicodeEncodeError("ascii", "hunter2\u00e9", 7, 8, "hunter2"),
+            "cannot be used: what would be sent to it, or what it sends, is not text of the right kind",
+        ),
         (httpx2.HTTPStatusError("x", request=SENT, response=httpx2.Response(418)), "answers with HTTP status 418"),
         (OAuthFlowError("no \x1b client"), "does not let you log in: no ⟨U+001B⟩ client"),
         (RuntimeError("odd\x1b"), "cannot be used (RuntimeError: odd⟨U+001B⟩)"),

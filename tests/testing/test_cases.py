@@ -13,6 +13,7 @@ from skillquay.testing.publisher import MODERN, OLDER
 from skillquay.testing.table import case_table
 from tests.testing.careful import CarefulDriver
 from tests.testing.naive import NaiveDriver
+from tests.testing.refusing import RefusingDriver, ShowingDriver
 from tests.testing.worse import WorseDriver
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +30,7 @@ PASSED_BY_THE_NAIVE = (HONEST - {"honest-answer-kept"}) | {
     "directory-parent",
     "empty-answer",
     "file-gone",
+    "flood-of-notices",
     "garbage-on-read",
     "half-a-character",
     "huge-page",
@@ -54,7 +56,6 @@ PASSED_BY_THE_NAIVE = (HONEST - {"honest-answer-kept"}) | {
 # Where a host that believes everything waits for a server, or takes all that it sends.
 ENDLESS = {name for name in CASES if name.startswith(("hang-", "drip-", "pages-", "payload-"))}
 ENDLESS |= {"cursor-number", "directory-depth", "directory-loop", "directory-pages", "dynamic-at-once", "wrong-id"}
-ENDLESS |= {"flood-of-notices"}
 
 
 @pytest.fixture
@@ -93,6 +94,20 @@ async def test_a_naive_host_fails_what_is_not(case: Case) -> None:
 async def test_a_worse_host_fails_the_rest(case: Case) -> None:
     with pytest.raises(Breach) as breach:
         await case.run(WorseDriver(), deadline=0.2)
+    assert_tells_all(case, str(breach.value))
+
+
+@every(set(CASES))
+async def test_a_host_that_refuses_everything_fails(case: Case) -> None:
+    with pytest.raises(Breach) as breach:
+        await case.run(RefusingDriver())
+    assert_tells_all(case, str(breach.value))
+
+
+@every(set(CASES))
+async def test_a_host_that_shows_skills_and_loads_none_fails(case: Case) -> None:
+    with pytest.raises(Breach) as breach:
+        await case.run(ShowingDriver())
     assert_tells_all(case, str(breach.value))
 
 

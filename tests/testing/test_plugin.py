@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 MY_HOST = """
@@ -56,9 +58,14 @@ BROKEN = None
 """
 
 
-def run_pytest(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    directory: Path, *arguments: str, named: bool = True, installed: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest with the plugin named on the command line, or there because skillquay is installed, or both."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{directory}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugins = ("-p", "skillquay.testing.plugin", "-p", "no:cacheprovider")
+    if installed:
+        del environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
+    plugins = [*(("-p", "skillquay.testing.plugin") if named else ()), "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *plugins, "-W", "error", "--rootdir", str(directory), *arguments]
     return subprocess.run(
         command, cwd=directory, env=environment, capture_output=True, text=True, timeout=240, check=False
@@ -83,6 +90,16 @@ def test_the_test_in_the_document_runs_every_case_and_tells_what_was_not_judged(
     assert "1 need a host with the ability resources, which yours does not declare." in done.stdout
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_the_plugin_is_there_once_skillquay_is_installed_and_may_be_named_all_the_same(
+    tmp_path: Path, named: bool
+) -> None:
+    write_the_documents_test(tmp_path)
+    done = run_pytest(tmp_path, "-k", "honest-2025", named=named, installed=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"1 passed, \d+ deselected", done.stdout)
+
+
 def test_a_host_that_fails_is_told_why(tmp_path: Path) -> None:
     write_the_documents_test(tmp_path, broken="The word is vicious-boar.")
     done = run_pytest(tmp_path, "-k", "rotated-skill-md or other-contents")
@@ -90,6 +107,23 @@ def test_a_host_that_fails_is_told_why(tmp_path: Path) -> None:
     assert "2 failed" in done.stdout
     assert "other-contents: Your host loaded skill://refunds/SKILL.md and gave the model" in done.stdout
     assert "NOT judged" not in done.stdout
+
+
+def test_a_failure_is_the_line_of_the_test_and_a_sentence(tmp_path: Path) -> None:
+    write_the_documents_test(tmp_path, broken="The word is vicious-boar.")
+    done = run_pytest(tmp_path, "-k", "other-contents")
+    assert re.findall(r"^(\S+\.py):\d+", done.stdout, re.MULTILINE) == ["test_my_host.py"]
+
+
+def test_what_the_host_raised_is_shown_with_its_own_lines_and_none_of_ours(tmp_path: Path) -> None:
+    write_the_documents_test(tmp_path)
+    with (tmp_path / "my_host.py").open("a", encoding="utf-8") as file:
+        file.write("\nasync def refresh(self):\n    raise OSError('the disk is gone')\n\nMyHost.refresh = refresh\n")
+    done = run_pytest(tmp_path, "-k", "other-contents")
+    assert "other-contents: Your host raised OSError: the disk is gone when it was to list skills." in done.stdout
+    shown = re.findall(r"^(\S+\.py):\d+", done.stdout, re.MULTILINE)
+    assert "my_host.py" in shown
+    assert not any(path.endswith(("running.py", "plugin.py", "runners.py")) for path in shown)
 
 
 def test_every_case_is_there_under_its_name(tmp_path: Path) -> None:

@@ -369,14 +369,6 @@ def one_cache_for_names_that_look_alike(spoil: Spoil) -> None:
     spoil.setattr(Careful, "read_file", read_file)
 
 
-@fails(*starting("honest-2"), "honest", "honest-16-mib", "honest-unlisted", "honest-run", "honest-update", "denied")
-def refuses_everything(spoil: Spoil) -> None:
-    async def load(*_: object) -> Outcome:
-        return Outcome(refused="That could be dangerous.")
-
-    spoil.setattr(Careful, "load", load)
-
-
 @fails("honest", "honest-binary", "honest-names", "honest-16-mib", "honest-escapes")
 def refuses_files(spoil: Spoil) -> None:
     async def read_file(*_: object) -> Outcome:
@@ -522,6 +514,14 @@ def says_nothing_beforehand(spoil: Spoil) -> None:
         return ""
 
     spoil.setattr(Careful, "prompt", prompt)
+
+
+@fails("name-of-server-and-skill", "honest-local")
+def knows_no_names(spoil: Spoil) -> None:
+    async def load_named(*_: object) -> Outcome:
+        return Outcome(refused="That name means nothing here.")
+
+    spoil.setattr(Careful, "load_named", load_named)
 
 
 @fails("name-of-server-and-skill")

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 import httpx2 as httpx
@@ -46,6 +46,10 @@ class Worse(Naive):
 
     async def listing(self) -> Sequence[Shown]:
         shown = await super().listing()
+        for server in self.clients:
+            notices = (await self._post(server, "skills/list", {})).text.count("list_changed")
+            for _ in range(min(notices, 60)):
+                await self._post(server, "skills/list", {})
         if len(shown) > 1_000:
             raise OverflowError("that many")
         for each in shown:
@@ -70,7 +74,7 @@ class Worse(Naive):
         place = unicodedata.normalize("NFC", unquote(uri)).casefold()
         if place not in self.cache:
             for _ in range(5):
-                answer = await self._post(server, uri)
+                answer = (await self._post(server, "resources/read", {"uri": uri})).json()
                 if "result" in answer:
                     break
             item = answer["result"]["contents"][0]
@@ -78,7 +82,7 @@ class Worse(Naive):
             self.cache[place] = Outcome(text=data.decode(), data=data)
         return self.cache[place]
 
-    async def _post(self, server: str, uri: str) -> Any:
-        message = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri}}
+    async def _post(self, server: str, method: str, params: Mapping[str, str]) -> httpx.Response:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         async with httpx.AsyncClient(follow_redirects=True, verify=False, trust_env=False) as http:
-            return (await http.post(self.setup.servers[server], json=message)).json()
+            return await http.post(self.setup.servers[server], json=message)

@@ -82,9 +82,12 @@ def run_revoke(place: Place, names: list[str]) -> int:
     return run_host(place, partial(_revoke, place=place, names=names), ask_servers=False)
 
 
-def run_switch(place: Place, names: list[str], *, on: bool) -> int:
+def run_switch(place: Place, names: list[str], server: str | None, *, on: bool) -> int:
     """Enable or disable skills, or whole servers."""
-    return run_host(place, partial(_switch, place=place, names=names, on=on))
+    servers = [] if server is None else [server]
+    if not names and not servers:
+        return fail("name skills or servers, or one server with --server.")
+    return run_host(place, partial(_switch, place=place, names=names, servers=servers, on=on))
 
 
 async def _approve(host: SkillHost, *, place: Place, names: list[str], about: list[About], yes: bool) -> int:
@@ -178,9 +181,9 @@ async def _revoke(host: SkillHost, *, place: Place, names: list[str]) -> int:
     return 0 if all(each["ended"] for each in shown) else 1
 
 
-async def _switch(host: SkillHost, *, place: Place, names: list[str], on: bool) -> int:
+async def _switch(host: SkillHost, *, place: Place, names: list[str], servers: list[str], on: bool) -> int:
     what = "enabled" if on else "disabled"
-    shown = [await host.people.switch(name, on=on) for name in names]
+    shown = await host.people.switch_all(names, servers, on=on)
     if place.as_json:
         write_json({what: shown})
     else:

@@ -11,10 +11,11 @@ from rich.text import Text
 from skillquay.cli.hosting import write_json
 from skillquay.cli.messages import fail, human_size, plural
 from skillquay.cli.output import Screen
-from skillquay.core.hidden import visible
+from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import ServerLabel
 from skillquay.errors import ConfigurationError, LabelError
 from skillquay.host.cache import ContentCache, default_cache_directory
+from skillquay.host.configuration import read_mcp_json
 
 if TYPE_CHECKING:
     from skillquay.host.cache import CacheUse
@@ -33,6 +34,9 @@ def run(workspace: str, label: str | None, *, clear: bool, as_json: bool) -> int
     except (ConfigurationError, LabelError) as error:
         return fail(error.message)
     held = [use for use in cache.usage() if server is None or use.server_directory == server.directory]
+    if server is not None and not held and server not in (configured := read_mcp_json(scope).servers):
+        known = ", ".join(label.label for label in configured) or "none"
+        return fail(f'this folder has no server "{shorten(server.label)}". It has: {known}.')
     if clear and server is None:
         cache.clear()
     elif clear and server is not None:

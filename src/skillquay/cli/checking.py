@@ -67,6 +67,9 @@ async def check_skills(client: SkillsClient, report: Report, progress: Callable[
     report.skills = len(listing.entries) + len(listing.refused)
     report.dynamic = [str(entry.uri) for entry in listing.entries if entry.resources == DYNAMIC]
     await _Reader(client, report, listing.entries, progress).run()
+    if not report.skills and not report.failures:
+        reason = "It lists no skills: there is nothing to verify."
+        report.failures.append(Failure(skill="(the listing)", rule="L3", reason=reason))
     report.failures.sort()
 
 

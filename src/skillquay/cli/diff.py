@@ -40,6 +40,8 @@ def run(place: Place, name: str, *, content: bool) -> int:
 
 async def _diff(host: SkillHost, *, place: Place, name: str, content: bool) -> int:
     skill = find(host, name)
+    if skill.entry is None:
+        return fail(f'"{skill.name}" is on your own disk: it needs no answer, so there is nothing to compare it with.')
     difference = await host.people.difference(skill.name)
     if difference is None:
         return fail(

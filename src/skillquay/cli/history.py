@@ -10,7 +10,6 @@ from rich.text import Text
 from skillquay.cli.hosting import Place, exact_time, run_host, short_time, write_json
 from skillquay.cli.output import Screen
 from skillquay.core.hidden import shorten, visible
-from skillquay.host.people import names_of
 
 if TYPE_CHECKING:
     from skillquay.host.host import SkillHost
@@ -33,8 +32,7 @@ def run_audit(place: Place, name: str | None, *, limit: int) -> int:
 
 async def _approvals(host: SkillHost, *, place: Place) -> int:
     kept = await host.people.approvals()
-    registry = names_of(each.approval.skill for each in kept)
-    names = {registered.identity: name for name, registered in registry.named()}
+    names = await host.people.names(each.approval.skill for each in kept)
     if place.as_json:
         write_json({"answers": [_kept_json(each, names[each.approval.skill]) for each in kept]})
     elif kept:

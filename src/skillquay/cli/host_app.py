@@ -17,6 +17,12 @@ _LOOK, _DECIDE, _KEPT = "Use skills: look", "Use skills: decide", "Use skills: w
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A skill, as `skillquay skills` names it.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="Skills, as `skillquay skills` names them.")]
+SkillsOrServers = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME…", help="Skills by their names, or servers by their labels.")
+]
+OneServer = Annotated[
+    str | None, typer.Option(metavar="LABEL", help="A server for sure, where a skill has the same name.")
+]
 Workspace = Annotated[str, typer.Option(metavar="DIR", help="The folder you work in.")]
 State = Annotated[
     str | None,
@@ -225,19 +231,31 @@ def revoke(names: Names, workspace: Workspace = ".", state: State = None, as_jso
 
 
 @host_app.command(rich_help_panel=_DECIDE)
-def enable(names: Names, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
+def enable(
+    names: SkillsOrServers = None,
+    server: OneServer = None,
+    workspace: Workspace = ".",
+    state: State = None,
+    as_json: Json = False,
+) -> None:
     """Enable skills by their names, or servers by their labels."""
     from skillquay.cli.answers import run_switch
 
-    raise typer.Exit(run_switch(_place(workspace, state, as_json), names, on=True))
+    raise typer.Exit(run_switch(_place(workspace, state, as_json), names or [], server, on=True))
 
 
 @host_app.command(rich_help_panel=_DECIDE)
-def disable(names: Names, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
+def disable(
+    names: SkillsOrServers = None,
+    server: OneServer = None,
+    workspace: Workspace = ".",
+    state: State = None,
+    as_json: Json = False,
+) -> None:
     """Disable skills by their names, or servers by their labels: the model does not hear of them."""
     from skillquay.cli.answers import run_switch
 
-    raise typer.Exit(run_switch(_place(workspace, state, as_json), names, on=False))
+    raise typer.Exit(run_switch(_place(workspace, state, as_json), names or [], server, on=False))
 
 
 @host_app.command(rich_help_panel=_KEPT)

@@ -17,7 +17,16 @@ from anyio import to_thread
 
 from skillquay.cli.messages import fail
 from skillquay.core.hidden import visible
-from skillquay.errors import BudgetError, EntryError, RefusedError, SkillquayError, UnknownSkillError, VerificationError
+from skillquay.errors import (
+    BudgetError,
+    EntryError,
+    RefusedError,
+    SkillquayError,
+    StateError,
+    UnknownSkillError,
+    UnlistedFileError,
+    VerificationError,
+)
 from skillquay.sources.directory import collector_paused
 
 if TYPE_CHECKING:
@@ -43,11 +52,13 @@ __all__ = [
     "run_host",
     "run_task",
     "short_time",
+    "state_problem",
     "waiting",
     "write_json",
 ]
 
 _NO = (RefusedError, VerificationError, EntryError, BudgetError)
+_STATE = "approvals"  # what the host says a problem with its own state is about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +76,12 @@ def run_host(
     *,
     approver: Approver | None = None,
     ask_servers: bool = True,
+    needs_state: bool = True,
 ) -> int:
     """Start a host, let a command use it, and give the exit status.
 
-    Without `ask_servers` no server is started or asked, and nothing of the folder is read.
+    Without `ask_servers` no server is started or asked, and nothing of the folder is read. A command that `needs_state`
+    does not run where what was answered cannot be read: it would take the folder for one that is not trusted.
     """
     if not os.path.isdir(place.workspace):
         return fail(f'"{place.workspace}" is not a directory. Name the folder you work in with --workspace.')
@@ -82,6 +95,8 @@ def run_host(
         with waiting("Looking for skills"):
             await host.__aenter__()
         try:
+            if needs_state and (problem := state_problem(host)) is not None:
+                raise StateError(problem.message, rule=problem.rule)
             return await do(host)
         finally:
             await host.__aexit__(None, None, None)
@@ -96,7 +111,7 @@ def run_task(task: Callable[[], Awaitable[int]]) -> int:
         return anyio.run(task)
     except SkillquayError as error:
         fail(error.message)
-        return 1 if isinstance(error, _NO) else 2
+        return 1 if isinstance(error, _NO) and not isinstance(error, UnlistedFileError) else 2
 
 
 def quiet() -> None:
@@ -116,6 +131,11 @@ class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The message alone."""
         return visible(super().format(record))
+
+
+def state_problem(host: SkillHost) -> Problem | None:
+    """Why what was answered cannot be read or written; None when it can."""
+    return next((problem for problem in host.problems if problem.subject == _STATE), None)
 
 
 def find(host: SkillHost, name: str) -> KnownSkill:

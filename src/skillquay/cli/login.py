@@ -13,7 +13,7 @@ from anyio import to_thread
 from skillquay.cli.hosting import Place, run_host, run_task
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import ServerLabel
-from skillquay.errors import ConfigurationError, RefusedError
+from skillquay.errors import ConfigurationError
 from skillquay.host.configuration import HttpServer
 from skillquay.host.oauth import Logins
 
@@ -81,7 +81,7 @@ async def _of_folder(host: SkillHost, *, label: str, do: Callable[[str, HttpServ
         message = (
             'You have not trusted this folder, so its servers are not used. Look at them, then run "skillquay trust".'
         )
-        raise RefusedError(message, rule="P6")
+        raise ConfigurationError(message, rule="P6")
     around = await to_thread.run_sync(partial(host.workspace.look, trusted=True))
     servers = {each.label: server for each, server in around.configuration.servers.items()}
     server = servers.get(label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,15 @@ from skillquay.cli.output import Screen
 from skillquay.cli.skills import skill_json
 from skillquay.core.entries import DYNAMIC, Manifest
 from skillquay.core.hidden import find_hidden, shorten, visible
+from skillquay.core.questions import About
+from skillquay.errors import UnlistedFileError, UriError
 from skillquay.host import local
 from skillquay.host.directory import State
 from skillquay.host.terminal import shown_content
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skillquay.host.directory import KnownSkill
     from skillquay.host.host import SkillHost
     from skillquay.host.local import LocalEntry
@@ -64,7 +69,8 @@ async def _show(host: SkillHost, *, place: Place, name: str) -> int:
     if skill.local is not None:
         await _show_local(screen, skill, skill.local)
     else:
-        for line in (await host.people.question(skill.name)).lines():
+        # No answer is asked for, so none can be said not to grant the tools.
+        for line in (await host.people.question(skill.name, About.TOOLS)).lines():
             screen.hanging(line, 16)
         screen.line(f"  state         {skill.state}")
     if skill.state in _NEXT:
@@ -132,12 +138,13 @@ async def _read(host: SkillHost, *, place: Place, name: str, path: str, raw: boo
     if skill.local is not None:
         if raw:
             return fail(f'the skill "{skill.name}" is on your own disk. Read its file in {skill.local.location}.')
-        file = await to_thread.run_sync(local.read_file, skill.local, path)
+        with _naming_files(skill, path):
+            file = await to_thread.run_sync(local.read_file, skill.local, path)
         data = file.text.encode("utf-8", "surrogatepass")
         if file.shortened:
             note = f"Only the beginning of {file.size:,} bytes is shown."
     else:
-        with waiting("Reading"):
+        with waiting("Reading"), _naming_files(skill, path):
             data = await host.people.content(skill.name, path)
     if raw:
         sys.stdout.buffer.write(data)
@@ -154,6 +161,21 @@ async def _read(host: SkillHost, *, place: Place, name: str, path: str, raw: boo
     if note:
         sys.stderr.write(f"skillquay: {note}\n")
     return 0
+
+
+@contextmanager
+def _naming_files(skill: KnownSkill, path: str) -> Iterator[None]:
+    """Tell who asks for a file that the skill does not have how to see those it has."""
+    try:
+        yield
+    except (UnlistedFileError, UriError) as error:
+        if error.rule not in {"U5", "V1"}:
+            raise
+        raise UriError(
+            f'"{shorten(path)}" is not a file of the skill "{skill.name}". See its files with "skillquay files '
+            f'{skill.name}".',
+            rule=error.rule,
+        ) from None
 
 
 def _content(data: bytes) -> dict[str, object]:

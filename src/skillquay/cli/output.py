@@ -27,10 +27,11 @@ _PATIENCE = 0.4  # seconds of silence a person does not mind
 
 
 class Screen:
-    """Standard output. On a terminal, text is styled and wrapped to its width; elsewhere each line is one line."""
+    """Standard output, or `stderr`. On a terminal, text is styled and wrapped; elsewhere each line is one line."""
 
-    def __init__(self) -> None:
-        self._console = Console(highlight=False, markup=False, emoji=False)
+    def __init__(self, *, stderr: bool = False) -> None:
+        self._console = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+        self._stream = sys.stderr if stderr else sys.stdout
         self.is_terminal = self._console.is_terminal
 
     def line(self, *parts: tuple[str, str] | str) -> None:
@@ -39,7 +40,7 @@ class Screen:
         if self.is_terminal:
             self._console.print(text)
         else:
-            sys.stdout.write(f"{text.plain}\n")
+            self._stream.write(f"{text.plain}\n")
 
     def hanging(self, line: str, indent: int, style: str = "") -> None:
         """A line with text from outside. What does not fit goes on below, indented, and passes for no other line."""
@@ -73,7 +74,7 @@ class Screen:
             elif self.is_terminal:
                 self._console.print(line, soft_wrap=True)
             else:
-                sys.stdout.write(f"{line.plain}\n")
+                self._stream.write(f"{line.plain}\n")
 
     def _wrap(self, table: list[tuple[Text, ...]], indent: int) -> None:
         grid = Table.grid(padding=(0, 2))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from skillquay.cli.hosting import Place, agree, can_ask, problem_json, run_host, waiting, write_json
+from skillquay.cli.hosting import Place, agree, can_ask, problem_json, run_host, state_problem, waiting, write_json
 from skillquay.cli.messages import plural
 from skillquay.cli.output import Screen
 from skillquay.cli.trust import show_offer
@@ -32,12 +32,11 @@ _STYLES = {
     State.DISABLED: "dim",
     State.DYNAMIC: "yellow",
 }
-_STATE = "approvals"  # what the host says a problem with its own state is about
 
 
 def run(place: Place) -> int:
     """List what is here; 2 when what was approved cannot be read."""
-    return run_host(place, partial(_list, place=place))
+    return run_host(place, partial(_list, place=place), needs_state=False)
 
 
 def run_search(place: Place, words: list[str], *, limit: int) -> int:
@@ -78,7 +77,7 @@ async def _list(host: SkillHost, *, place: Place) -> int:
         write_json(document)
     else:
         _show(Screen(), host.skills, host.problems)
-    return 2 if any(problem.subject == _STATE for problem in host.problems) else 0
+    return 0 if state_problem(host) is None else 2
 
 
 async def _search(host: SkillHost, *, place: Place, query: str, limit: int) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -12,19 +14,24 @@ from rich.text import Text
 from skillquay.cli.hosting import Place, agree, can_ask, problem_json, run_host, write_json
 from skillquay.cli.messages import fail
 from skillquay.cli.output import Screen
-from skillquay.core.hidden import visible
+from skillquay.core.hidden import shorten, visible
 from skillquay.core.registry import LocalScope
-from skillquay.host.configuration import StdioServer
+from skillquay.host.configuration import HttpServer, StdioServer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from skillquay.core.identity import ServerLabel
-    from skillquay.host.configuration import HttpServer, Problem
+    from skillquay.host.configuration import Problem
     from skillquay.host.host import SkillHost
     from skillquay.host.local import LocalEntry
 
 __all__ = ["run", "show_offer"]
+
+_MOST_SHOWN: Final = 10  # arguments of a command, and variables
+_LONGEST_SHOWN: Final = 60
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_AUTHORITY: Final = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
 def run(place: Place, *, no: bool, yes: bool) -> int:
@@ -44,6 +51,8 @@ async def show_offer(host: SkillHost, screen: Screen) -> None:
         screen.rows(
             ((Text(label.label, "bold"), Text(_reached(server))) for label, server in servers.items()), indent=4
         )
+        if not all(map(_is_shown_whole, servers.values())):
+            screen.line("  Not all of this could be shown. Read .mcp.json before you agree.")
     if skills:
         screen.line("  These skills count as your own, and are loaded without asking you:")
         screen.rows(
@@ -61,6 +70,7 @@ async def _trust(host: SkillHost, *, place: Place, yes: bool) -> int:
     store, folder = host.consent.store, host.workspace.folder or ""
     trusted = await to_thread.run_sync(store.is_trusted, folder)
     if not trusted and not yes and not can_ask(place):
+        await show_offer(host, Screen(stderr=True))
         return fail(
             "there is nobody to ask: this is not a terminal. Look at the folder's .mcp.json and its skills, then add "
             "--yes."
@@ -114,19 +124,70 @@ async def _offer(
 
 
 def _reached(server: StdioServer | HttpServer) -> str:
-    """How a server is reached. Arguments, headers and most of a URL may hold secrets (P4)."""
+    """How a server is reached, as the file says it, and the names of the variables it gets; nothing is expanded.
+
+    What variables hold, headers, and all of a URL but its host are left out: secrets are there (P4).
+    """
     if isinstance(server, StdioServer):
-        return f"runs the command {visible(server.command)}"
-    return f"is asked at {visible(_host(server))}"
+        words = [server.command, *server.args[:_MOST_SHOWN]]
+        shown = f"runs {' '.join(shlex.quote(shorten(word, _LONGEST_SHOWN)) for word in words)}"
+        if len(server.args) > _MOST_SHOWN:
+            shown += f" … and {len(server.args) - _MOST_SHOWN:,} more arguments"
+        if server.cwd is not None:
+            shown += f", in {shlex.quote(shorten(server.cwd, _LONGEST_SHOWN))}"
+        if server.env:
+            shown += f", with {_names(server.env)} set"
+    else:
+        shown = f"is asked at {visible(_host(server) or 'a host that variables decide')}"
+    variables = _variables(server)
+    return shown + (f", and is given {_names(variables)} of your environment" if variables else "")
 
 
-def _reached_json(server: StdioServer | HttpServer) -> dict[str, str]:
-    return {"command": server.command} if isinstance(server, StdioServer) else {"host": _host(server)}
+def _is_shown_whole(server: StdioServer | HttpServer) -> bool:
+    """False when `_reached` leaves out something a person should see."""
+    counted = [_variables(server)]
+    texts: tuple[str, ...] = ()
+    if isinstance(server, StdioServer):
+        counted += [list(server.args), list(server.env)]
+        texts = (server.command, *server.args, server.cwd or "")
+    names = (name for each in counted for name in each)
+    if isinstance(server, HttpServer) and _host(server) is None:
+        return False
+    is_short = all(len(text) <= _LONGEST_SHOWN for text in (*texts, *names))
+    return is_short and all(len(each) <= _MOST_SHOWN for each in counted)
 
 
-def _host(server: HttpServer) -> str:
+def _variables(server: StdioServer | HttpServer) -> list[str]:
+    """The variables of the user's environment that the server would be told."""
+    if isinstance(server, StdioServer):
+        texts = [server.command, *server.args, *server.env.values(), server.cwd or ""]
+    else:
+        texts = [server.url, *server.headers.values()]
+    return list(dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text)))
+
+
+def _names(names: Iterable[str]) -> str:
+    """Names of variables, as many as there is room for."""
+    shown = [shorten(name, _LONGEST_SHOWN) for name in names]
+    more = f" and {len(shown) - _MOST_SHOWN:,} more" if len(shown) > _MOST_SHOWN else ""
+    return ", ".join(shown[:_MOST_SHOWN]) + more
+
+
+def _reached_json(server: StdioServer | HttpServer) -> dict[str, object]:
+    reached: dict[str, object]
+    if isinstance(server, HttpServer):
+        reached = {"host": _host(server)}
+    else:
+        reached = {"command": server.command, "args": server.args, "env": list(server.env), "cwd": server.cwd}
+    return {**reached, "variables": _variables(server)}
+
+
+def _host(server: HttpServer) -> str | None:
+    """The host; None where variables make it another than is written."""
+    authority = _AUTHORITY.match(server.url)
+    if authority is None or "${" in authority[0]:
+        return None
     try:
-        host = urlsplit(server.url).hostname
+        return urlsplit(server.url).hostname
     except ValueError:
-        host = None
-    return host or "a host that a variable names"
+        return None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 from rich.text import Text
@@ -31,7 +32,7 @@ with collector_paused():  # the SDK makes very many objects that stay
     from skillquay.host.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from skillquay.host.connection import Target
 
@@ -44,9 +45,10 @@ _MOST_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What is to be verified: a directory, or a server and how it is called in messages."""
+    """What is to be verified: a directory, or a server; how it is called in messages, and in the document."""
 
     shown: str
+    target: str = ""
     directory: str | None = None
     server: StdioServer | HttpServer | None = field(default=None, repr=False)
 
@@ -72,7 +74,8 @@ def _wanted(place: Place, target: str | None, command: list[str] | None, headers
         )
     assert target is not None
     if is_url:
-        return _Wanted(shown=_host(target), server=HttpServer(url=target, headers=dict(map(_header, headers))))
+        asked = HttpServer(url=target, headers=dict(map(_header, headers)))
+        return _Wanted(shown=_host(target), target=_bare(target), server=asked)
     if path_problem(target) is None:
         return _Wanted(shown=target, directory=target)
     configured = read_mcp_json(os.path.join(place.workspace, ".mcp.json"))
@@ -108,6 +111,15 @@ def _host(url: str) -> str:
         return "URL"
 
 
+def _bare(url: str) -> str:
+    """A URL without what is most often secret in it: user, password, query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "URL"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 def _is_trusted(place: Place) -> bool:
     from skillquay.host.host import default_state
     from skillquay.host.store import Store
@@ -127,8 +139,9 @@ async def _verify(wanted: _Wanted, place: Place) -> int:
         async with _opened(wanted, report) as target, anyio.create_task_group() as tasks:
             connection = Connection(_label(wanted.shown), target, tasks=tasks, budgets=_BUDGETS)
             try:
-                await _connect(connection)
-                await check_skills(SkillsClient(connection, budgets=_BUDGETS), report, progress)
+                asked = _Punctual(connection)
+                await asked.connect()
+                await check_skills(SkillsClient(asked, budgets=_BUDGETS), report, progress)
             except SkillquayError as error:
                 failed = error
             with anyio.CancelScope(shield=True):
@@ -137,7 +150,8 @@ async def _verify(wanted: _Wanted, place: Place) -> int:
     if failed is not None:
         raise failed
     if place.as_json:
-        write_json({"target": wanted.shown, "ok": not (report.failures or report.unseen), **asdict(report)})
+        is_ok = not (report.failures or report.unseen)
+        write_json({"target": wanted.target or wanted.shown, "ok": is_ok, **asdict(report)})
     else:
         _show(Screen(), report)
     return 1 if report.failures or report.unseen else 0
@@ -170,11 +184,43 @@ async def _opened(wanted: _Wanted, report: Report) -> AsyncIterator[Target]:
         skills.close()
 
 
-async def _connect(connection: Connection) -> None:
-    with anyio.move_on_after(_BUDGETS.call):
-        await connection.connect()
-        return
-    raise UnavailableError(f'The server "{connection.server}" did not answer within {_BUDGETS.call:g} seconds.')
+class _Punctual:
+    """A server that must connect, and give its first answer, within the deadline of discovery: it may be hung (B2)."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._has_answered = False
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The extensions the server declares."""
+        return self._connection.capabilities
+
+    async def connect(self) -> None:
+        """Be connected, soon."""
+        with anyio.move_on_after(_BUDGETS.discovery):
+            await self._connection.connect()
+            return
+        raise self._too_late("did not connect")
+
+    async def declared(self) -> dict[str, Any]:
+        """The same, of a server that is connected now."""
+        return await self._connection.declared()
+
+    async def request(self, method: str, params: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
+        """One request; only the first one is hurried."""
+        deadline = math.inf if self._has_answered else _BUDGETS.discovery
+        with anyio.move_on_after(deadline):
+            answer = await self._connection.request(method, params, cap=cap)
+            self._has_answered = True
+            return answer
+        raise self._too_late(f"did not answer {method}")
+
+    def _too_late(self, what: str) -> UnavailableError:
+        return UnavailableError(
+            f'The server "{self._connection.server}" {what} within {_BUDGETS.discovery:g} seconds. If it needs longer '
+            "only the first time, as a command that is downloaded does, start it once by hand."
+        )
 
 
 def _label(shown: str) -> ServerLabel:

@@ -6,7 +6,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from skillquay.core.hidden import visible
@@ -21,6 +20,7 @@ __all__ = [
     "Available",
     "LocalSkill",
     "render_available",
+    "render_claim",
     "render_error",
     "render_file",
     "render_files",
@@ -32,42 +32,65 @@ __all__ = [
 
 _TAGS = ("skill-content", "skill-file", "skill-files", "available-skills", "resource-content", "tool-result")
 _UNVERIFIABLE = "generated, not verifiable"
+_LONGEST_SENTENCE = 2000
 
-# What a reader may not see between two letters: white space, controls, combining marks, all that is default-ignorable.
-_UNSEEN = (
-    "\\s\x00-\x1f\x7f-\xa0\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff"
+# Characters that look like one of ours and that no normalisation brings together. A closing tag may have a backslash.
+_LOOKALIKES = (
+    ("<", "\ufe64\uff1c\u02c2\u1438\u16b2\u2039\u226e\u2329\u276c\u276e\u2770\u27e8\u3008\U0001d236"),
+    ("/", "\\\u1735\u2041\u2044\u2215\u2216\u2571\u2572\u27cb\u27cd\u29f5\u29f8\u29f9\ufe68\uff3c\U0001d23a"),
+    ("-", "\u02d7\u06d4\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u207b\u208b\u2212\u2796\ufe58"),
 )
-# Where Unicode keeps the other spellings of ASCII characters: superscript, circled, fullwidth, mathematical, squared.
-_OTHER_SPELLINGS = (range(0xAA, 0x2D00), range(0xFE50, 0xFF5F), range(0x1D400, 0x1D6A4), range(0x1F100, 0x1F200))
-# Characters that only look like one of ours; normalisation keeps them apart.
-_LOOKALIKES = {"<": "\u02c2\u2039\u276e\u27e8\u3008", "/": "\u2044\u2215", "-": "\u2010-\u2015\u2212"}
+_GAP = r"[\s\x00-\x1f\x7f]*+"
+_SPACED_TAGS = "|".join(_GAP.join(map(re.escape, tag)) for tag in _TAGS)
+_FORGED_ASCII = re.compile(rf"<(?={_GAP}(?:[/\\]{_GAP})*+(?:{_SPACED_TAGS}))", re.IGNORECASE)
+_LONGEST_TAG = max(map(len, _TAGS))
+_BRACKET = re.compile(f"([<{dict(_LOOKALIKES)['<']}])")
+_MOST_REMEMBERED = 4096
 
 
-def _forged_tag() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """`<`, perhaps `/`, and one of our tag names, in any spelling; never a step back, so no text can make it slow.
+class _AsSeen(dict[int, str]):
+    """Each character as the most forgiving reader takes it: a letter in any spelling, or nothing where none is seen.
 
-    The second one is for ASCII text, where only `<` itself can begin a tag, and is found faster.
+    Nothing is seen of white space, controls, marks over other letters, and all that is default-ignorable.
     """
-    spellings = dict(_LOOKALIKES)
-    for character in map(chr, chain.from_iterable(_OTHER_SPELLINGS)):
-        folded = unicodedata.normalize("NFKC", character).casefold()
-        spellings[folded] = spellings.get(folded, "") + character
 
-    def spelled(text: str) -> str:
-        return f"[{_UNSEEN}]*+".join(f"[{re.escape(each)}{spellings.get(each, '')}]" for each in text)
-
-    tags = "|".join(map(spelled, _TAGS))
-    follows = f"(?=[{_UNSEEN}]*+(?:{spelled('/')}[{_UNSEEN}]*+)?(?:{tags}))"
-    return re.compile(spelled("<") + follows, re.IGNORECASE), re.compile("<" + follows, re.IGNORECASE)
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        letters = "" if _is_unseen(character) else unicodedata.normalize("NFKD", character)
+        seen = "".join(each for each in letters if not _is_unseen(each)).casefold()
+        if len(self) < _MOST_REMEMBERED:
+            self[code] = seen
+        return seen
 
 
-_FORGED, _FORGED_ASCII = _forged_tag()
+def _is_unseen(character: str) -> bool:
+    if character.isspace() or character == "\u2800" or visible(character) != character:
+        return True
+    return unicodedata.category(character) in {"Mn", "Me", "Cc", "Cf", "Cs"}
+
+
+_AS_SEEN = _AsSeen({ord(each): plain for plain, lookalikes in _LOOKALIKES for each in lookalikes})
 
 
 def _without_tags(text: str) -> str:
-    return (_FORGED_ASCII if text.isascii() else _FORGED).sub("&lt;", text)
+    """The text, with the bracket written as `&lt;` wherever one of our tags could begin, in whatever spelling.
+
+    It takes as long as the text is: what follows a bracket is looked at up to the next one, and no further.
+    """
+    if text.isascii():
+        return _FORGED_ASCII.sub("&lt;", text)
+    pieces = _BRACKET.split(text)
+    for index in range(1, len(pieces), 2):
+        if _names_tag(pieces[index + 1]):
+            pieces[index] = "&lt;"
+    return "".join(pieces)
+
+
+def _names_tag(text: str) -> bool:
+    seen = text[:64].translate(_AS_SEEN).lstrip("/")
+    if len(seen) < _LONGEST_TAG and len(text) > 64:
+        seen = text.translate(_AS_SEEN).lstrip("/")
+    return seen.startswith(_TAGS)
 
 
 _ATTRIBUTE = str.maketrans(
@@ -158,9 +181,19 @@ def render_tool_result(server: ServerLabel, tool: str, text: str, *, limit: int)
 
 
 def render_error(message: str, *, quotes_server: bool) -> str:
-    """A sentence that says what is wrong. What it quotes of a server forges no tag, and is told as what it is."""
+    """A sentence of ours to the model. What it quotes of a server forges no tag, and is told as what it is.
+
+    Of a very long one the beginning and the end are given: a server's names can have any length.
+    """
     note = " What it quotes is untrusted input from that server." if quotes_server else ""
+    if len(message) > _LONGEST_SENTENCE:
+        message = f"{message[: _LONGEST_SENTENCE // 2]} … {message[-_LONGEST_SENTENCE // 2 :]}"
     return _without_tags(visible(message)) + note
+
+
+def render_claim(text: str) -> str:
+    """What a server says of its tools, for a place that has no tags: its lines stay, and nothing in it is hidden."""
+    return _without_tags("\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,18 +39,29 @@ __all__ = [
 _DESCRIPTIVE = frozenset({"name", "description", "license", "compatibility", "metadata"})
 # What agents read as instructions or settings at their next start: names of files and of directories (X4).
 _INSTRUCTION_FILES = frozenset(
-    {".aider.conf.yml", ".cursorrules", ".goosehints", ".mcp.json", ".roorules", ".rules", ".windsurfrules"}
-    | {"agent.md", "agents.md", "agents.override.md", "claude.local.md", "claude.md", "copilot-instructions.md"}
-    | {"conventions.md", "crush.md", "gemini.md", "mcp-config.json", "opencode.json", "qwen.md", "skill.md"}
-    | {"warp.md"}
+    {".aider.conf.yml", ".claude.json", ".continuerules", ".cursorrules", ".goosehints", ".mcp.json", ".roorules"}
+    | {".rules", ".windsurfrules", "agent.md", "agents.md", "agents.override.md", "claude.local.md", "claude.md"}
+    | {"claude_desktop_config.json", "cline_mcp_settings.json", "conventions.md", "copilot-instructions.md", "crush.md"}
+    | {"gemini.md", "mcp-config.json", "opencode.json", "qwen.md", "skill.md", "warp.md"}
 )
 _INSTRUCTION_DIRECTORIES = frozenset(
-    {".agents", ".amazonq", ".augment", ".claude", ".clinerules", ".codex", ".continue", ".cursor", ".gemini"}
-    | {".copilot", ".factory", ".junie", ".kiro", ".opencode", ".qwen", ".roo", ".trae", ".vscode", ".windsurf"}
-    | {"opencode"}
+    {".agent", ".agents", ".amazonq", ".amp", ".augment", ".claude", ".cline", ".clinerules", ".codex", ".continue"}
+    | {".copilot", ".cursor", ".factory", ".gemini", ".goose", ".junie", ".kilocode", ".kiro", ".opencode"}
+    | {".openhands", ".qwen", ".roo", ".trae", ".vscode", ".windsurf", "goose", "opencode"}
 )
 _INSTRUCTIONS = _INSTRUCTION_FILES | _INSTRUCTION_DIRECTORIES
-_INSTRUCTIONS_SUFFIXES = (".agent.md", ".instructions.md", ".prompt.md")
+_INSTRUCTIONS_SUFFIXES = (".agent.md", ".chatmode.md", ".instructions.md", ".prompt.md")
+# What a shell replaces, the words it is in, and what is left of our names around it.
+_GLOB = re.compile(r"\{[^{}]*+\}|\[[^\[\]]*+\]|[*?\[\]{}]")
+_BETWEEN_WORDS = re.compile(r"[\s'\"`=<>|;&()]+")
+_SHORTEST = min(map(len, _INSTRUCTIONS))
+_BEGINNINGS = frozenset(name[:end] for name in _INSTRUCTIONS for end in range(1, len(name) + 1))
+_PIECES = frozenset(
+    name[start:end]
+    for name in (*_INSTRUCTIONS, *_INSTRUCTIONS_SUFFIXES)
+    for start in range(len(name))
+    for end in range(start + 1, len(name) + 1)
+)
 # A drive before a name, what follows a name in an NTFS stream, and what HFS+ leaves out when it compares names.
 _NOT_IN_NAMES = re.compile("^[a-z]:|(?<=.):.*|[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
@@ -187,11 +198,28 @@ def writes_instructions(path: str) -> bool:
     """True when writing to this path changes what an agent is told later; that passes the gate of X1 too (X4).
 
     Names are compared as the most forgiving file system would, and anywhere in the path: asking once too often is
-    cheap, a file system that finds `AGENTS.md` under a spelling not thought of here is not.
+    cheap, a file system that finds `AGENTS.md` under a spelling not thought of here is not. The same goes for names
+    that a shell completes, such as `AGENTS.m?`.
     """
     segments = unquote(path).casefold().replace("\\", "/").split("/")
     names = [_NOT_IN_NAMES.sub("", segment).rstrip(" .") for segment in segments]
-    return any(name in _INSTRUCTIONS or name.endswith(_INSTRUCTIONS_SUFFIXES) for name in names)
+    return any(name in _INSTRUCTIONS or name.endswith(_INSTRUCTIONS_SUFFIXES) for name in names) or any(
+        _may_complete(word)
+        for segment in segments
+        if _GLOB.search(segment)
+        for word in _BETWEEN_WORDS.split(_NOT_IN_NAMES.sub("", segment))
+    )
+
+
+def _may_complete(word: str) -> bool:
+    """True when a shell could make one of our names of this word: by how it begins, and by all that is fixed in it."""
+    beginning, *others = _GLOB.split(word.rstrip(" ."))
+    fixed = [piece for piece in others if piece]
+    if not others or not (beginning or fixed):
+        return False
+    if "*" not in word and "{" not in word and len("".join((beginning, *fixed))) + len(others) < _SHORTEST:
+        return False  # such as `a[0]`
+    return (not beginning or beginning in _BEGINNINGS) and all(piece in _PIECES for piece in fixed)
 
 
 def _about(approval: Approval, skill: SkillId, grant: Grant) -> bool:

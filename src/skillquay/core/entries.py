@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
@@ -16,8 +14,8 @@ from skillquay.core.digests import Digest
 from skillquay.core.fields import field_findings
 from skillquay.core.findings import Level
 from skillquay.core.hidden import shorten
+from skillquay.core.json_bounds import check_json, copied_json
 from skillquay.core.uris import SkillUri
-from skillquay.core.yaml_json import MAX_DEPTH
 from skillquay.errors import EntryError, UriError
 
 if TYPE_CHECKING:
@@ -44,7 +42,6 @@ DYNAMIC: Final[Dynamic] = "dynamic"
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _ENTRY_FIELDS = frozenset({"uri", "frontmatter", "resources"})
 _RECORD_FIELDS = frozenset({"uri", "digest", "size"})
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _LARGEST_EXACT = 2**53  # beyond it a JSON number is not one whole number any more
 
 
@@ -125,6 +122,7 @@ class SkillEntry:
     frontmatter: Mapping[str, object]
     resources: Manifest | Dynamic
     extra: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    _shown: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -144,8 +142,10 @@ class SkillEntry:
     @property
     def shown(self) -> str:
         """One value for all that the frontmatter says; what a person was shown when they approved (A1, A5)."""
-        text = json.dumps(dict(self.frontmatter), sort_keys=True, separators=(",", ":"))
-        return sha256(text.encode()).hexdigest()
+        if not self._shown:
+            text = json.dumps(dict(self.frontmatter), sort_keys=True, separators=(",", ":"))
+            object.__setattr__(self, "_shown", sha256(text.encode()).hexdigest())  # nothing it is made of can change
+        return self._shown
 
     @property
     def says(self) -> tuple[object, ...]:
@@ -285,6 +285,7 @@ def read_own_entry(data: Mapping[str, Any]) -> SkillEntry:
 def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
     if not isinstance(raw, Mapping):
         raise EntryError(f"is {_kind(raw)}, not an object.", field="frontmatter", rule="E1")
+    check_json(raw)
     for finding in field_findings(raw):
         if finding.level is Level.ERROR:
             raise EntryError(finding.message, field=f"frontmatter.{finding.kind}", rule=finding.rule)
@@ -295,27 +296,7 @@ def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
             field="frontmatter.name",
             rule="U2",
         )
-    _check_json(raw)
-    return MappingProxyType({key: value if type(value) is str else deepcopy(value) for key, value in raw.items()})
-
-
-def _check_json(frontmatter: Mapping[str, object]) -> None:
-    """Refuse what no frontmatter in UTF-8 and within our depth can equal; all that follows may then recurse."""
-    pending: list[tuple[object, int]] = [(frontmatter, 1)]
-    while pending:
-        value, depth = pending.pop()
-        if depth > MAX_DEPTH + 1:
-            raise EntryError(f"is nested more than {MAX_DEPTH} levels deep.", field="frontmatter", rule="E1")
-        if type(value) is str:
-            if not value.isascii() and _SURROGATE.search(value):
-                raise EntryError("has text that is not Unicode.", field="frontmatter", rule="E1")
-        elif isinstance(value, Mapping):
-            pending.extend((inner, depth) for inner in value)
-            pending.extend((inner, depth + 1) for inner in value.values())
-        elif isinstance(value, list):
-            pending.extend((inner, depth + 1) for inner in value)
-        elif isinstance(value, str) and _SURROGATE.search(value):
-            raise EntryError("has text that is not Unicode.", field="frontmatter", rule="E1")
+    return MappingProxyType({key: copied_json(value) for key, value in raw.items()})
 
 
 def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:
@@ -385,7 +366,7 @@ def _others(raw: Mapping[str, object], known: frozenset[str]) -> Mapping[str, ob
         return _NOTHING
     others = {key: value for key, value in raw.items() if key not in known}
     try:
-        _check_json(others)
+        check_json(others)
     except EntryError:
         return _NOTHING
     return MappingProxyType(others)

@@ -1,4 +1,4 @@
-"""What a person is asked, with everything they may want to know before they answer (A2, A5, B4, V4)."""
+"""What a person is asked, with everything they may want to know before they answer (A2, A5, B4, V4, X1)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from skillquay.core.approvals import requested_tools
+from skillquay.core.calls import call_lines
 from skillquay.core.decisions import inert_fields
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten, visible
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["About", "Question", "Reply"]
 
 _MOST_FILES = 40
+_MOST_FIELDS = 20
+# What a file that is run looks like, by the end of its name or a directory above it.
+_RUN_SUFFIXES = frozenset(
+    {"applescript", "awk", "bash", "bat", "class", "cjs", "cmd", "com", "command", "csh", "dll", "dylib", "exe", "fish"}
+    | {"go", "ipynb", "jar", "js", "ksh", "lua", "mjs", "msi", "php", "pl", "ps1", "psm1", "pth", "py", "pyc", "pyw"}
+    | {"pyz", "r", "rb", "scpt", "scr", "sh", "so", "tcl", "ts", "vbs", "wasm", "whl", "wsf", "zsh"}
+)
+_RUN_DIRECTORIES = frozenset({"bin", "hooks", "scripts"})
 
 
 class About(StrEnum):
@@ -46,7 +56,8 @@ class Reply(StrEnum):
 class Question:
     """One question. An answer that is kept holds for exactly this content; a denial stands until it changes.
 
-    `change` is None when nothing about this skill was ever answered. `server` is where a read would go.
+    `change` is None when nothing about this skill was ever answered. `server` is where a read would go. `detail` is the
+    URI that would be read, or the whole call that would run: `{"tool": "bash", "arguments": {"command": "ls"}}`.
     """
 
     about: About
@@ -65,17 +76,21 @@ class Question:
         yield f"  from          MCP server {visible(server.label)} ({visible(server.scope)})"
         yield f"  skill         {visible(entry.uri)}"
         yield f"  says it is    {visible(entry.name)}: {visible(entry.description)}"
-        if self.detail:
-            yield f"  would {'read' if self.about is About.READ else 'run '}    {shorten(self.detail, 500)}"
+        if self.detail and self.about is About.READ:
+            yield f"  would read    {shorten(self.detail, 500)}"
         if tools := requested_tools(entry):
             note = "" if self.about is About.TOOLS else " (not granted by this answer)"
             yield f"  asks for      the tools {shorten(tools, 500)}{note}"
-        for field in inert_fields(entry.frontmatter):
-            if field != "allowed-tools":
-                value = json.dumps(entry.frontmatter[field], ensure_ascii=False)
-                yield f"  without effect  {shorten(field)}: {shorten(value, 200)}"
+        fields = [field for field in inert_fields(entry.frontmatter) if field != "allowed-tools"]
+        for field in fields[:_MOST_FIELDS]:
+            value = json.dumps(entry.frontmatter[field], ensure_ascii=False)
+            yield f"  without effect  {shorten(field)}: {shorten(value, 200)}"
+        if len(fields) > _MOST_FIELDS:
+            yield f"  without effect  … and {len(fields) - _MOST_FIELDS:,} more fields"
         yield from self._files()
         yield from self._change()
+        if self.detail and self.about is not About.READ:  # last, where nothing that a server says can push it away
+            yield from call_lines(self.detail)
 
     def _files(self) -> Iterator[str]:
         manifest = self.entry.resources
@@ -83,10 +98,11 @@ class Question:
             yield "  files         generated anew at each reading; nothing can verify them"
             return
         yield f"  files         {len(manifest):,}, {manifest.size:,} bytes in all"
-        for file in manifest.files[:_MOST_FILES]:
-            yield f"    {file.size:>10,}  {visible(self.entry.root.relative(file.uri))}"
-        if len(manifest) > _MOST_FILES:
-            yield f"    … and {len(manifest) - _MOST_FILES:,} more"
+        files = [(self.entry.root.relative(file.uri), file.size) for file in manifest.files]
+        files.sort(key=lambda file: not _may_be_run(file[0]))
+        for path, size in files[:_MOST_FILES]:
+            yield f"    {size:>10,}  {visible(path)}"
+        yield from _rest([path for path, _ in files])
 
     def _change(self) -> Iterator[str]:
         if self.change is None:
@@ -104,7 +120,23 @@ class Question:
             ("removed", self.change.removed),
             ("rewritten", self.change.rewritten),
         ):
-            for uri in uris[:_MOST_FILES]:
+            ordered = sorted(uris, key=lambda uri: not _may_be_run(unquote(uri)))
+            for uri in ordered[:_MOST_FILES]:
                 yield f"    {word:<9} {visible(uri)}"
-            if len(uris) > _MOST_FILES:
-                yield f"    … and {len(uris) - _MOST_FILES:,} more {word}"
+            yield from _rest([unquote(uri) for uri in ordered], f" {word}")
+
+
+def _may_be_run(path: str) -> bool:
+    """True for what may be a script or a program, by its name or for want of a suffix: a person sees these first."""
+    *above, name = path.casefold().split("/")
+    _, dot, suffix = name.rstrip(" .").rpartition(".")
+    return not dot or suffix in _RUN_SUFFIXES or not _RUN_DIRECTORIES.isdisjoint(above)
+
+
+def _rest(paths: list[str], word: str = "") -> Iterator[str]:
+    """How many are not shown; those that may be run come first, and are told of where even they are too many."""
+    hidden = paths[_MOST_FILES:]
+    if hidden:
+        programs = sum(map(_may_be_run, hidden))
+        note = f"; {programs:,} of them may be scripts or programs" if programs else ""
+        yield f"    … and {len(hidden):,} more{word}{note}"

@@ -72,6 +72,8 @@ class Unknown:
 
 
 _LONGEST_NAME = 2 * MAX_URI_LENGTH
+_LONGEST_FOLDED = 128  # normalising text takes time that grows with its square
+_LONGEST_SHOWN = _LONGEST_FOLDED + 80  # with a mark before it, and a hash behind it
 
 Found: TypeAlias = "Registered | Ambiguous | Unknown"
 
@@ -81,7 +83,7 @@ class Registry:
 
     Every skill has several names, from the plain one to one that nothing else can have. A name works when it means one
     skill only, and a skill is shown by the first of its names that works. Names that differ in case, Unicode form or
-    hidden characters alone are one name.
+    hidden characters alone are one name. What takes long to compare, being long and not ASCII, is no name of a skill.
     """
 
     def __init__(self, skills: Iterable[Registered]) -> None:
@@ -91,8 +93,9 @@ class Registry:
         for skill, forms in zip(self.skills, forms_of, strict=True):
             for folded in dict.fromkeys(folded for _, folded in forms):
                 self._meanings.setdefault(folded, []).append(skill)
+        self._clear = {folded: _meant(meanings) for folded, meanings in self._meanings.items()}
         self._names = {
-            skill: next(visible(form) for form, folded in forms if self._meaning(folded) is skill)
+            skill: next(visible(form) for form, folded in forms if self._clear[folded] is skill)
             for skill, forms in zip(self.skills, forms_of, strict=True)
         }
         self.collisions = tuple(self._collisions())
@@ -107,23 +110,19 @@ class Registry:
 
     def find(self, name: str) -> Found:
         """The skill of this plain or qualified name. A name with several meanings is given back as ambiguous."""
-        if len(name) > _LONGEST_NAME:  # normalising text takes time that grows with its square
+        folded = _folded(name, _LONGEST_SHOWN) if len(name) <= _LONGEST_NAME else None
+        if folded is None:
             return Unknown(name=shorten(name))
-        folded = _folded(name)
-        if skill := self._meaning(folded):
+        if skill := self._clear.get(folded):
             return skill
         if meanings := self._meanings.get(folded):
             return Ambiguous(name=visible(name), candidates=tuple(self._names[skill] for skill in meanings))
         return Unknown(name=visible(name))
 
-    def _meaning(self, folded: str) -> Registered | None:
-        meanings = self._meanings.get(folded, [])
-        return meanings[0] if len(meanings) == 1 else _local_winner(meanings)
-
     def _collisions(self) -> Iterator[Collision]:
         groups: dict[str, list[Registered]] = {}
         for skill in self.skills:
-            groups.setdefault(_folded(skill.name), []).append(skill)
+            groups.setdefault(_folded(skill.name) or skill.name, []).append(skill)
         for group in groups.values():
             if len(group) > 1:
                 members = tuple(self._names[skill] for skill in group)
@@ -131,8 +130,13 @@ class Registry:
                 yield Collision(name=visible(group[0].name), members=members, winner=next(plain, None))
 
 
-def _local_winner(meanings: list[Registered]) -> Registered | None:
-    """The project's skill, when only the user's own skills have the same name (P1). A served skill lets nobody win."""
+def _meant(meanings: list[Registered]) -> Registered | None:
+    """The only skill, or the project's, when only the user's own skills have the same name (P1).
+
+    A served skill lets nobody win.
+    """
+    if len(meanings) == 1:
+        return meanings[0]
     locals_only = all(isinstance(skill.identity, Local) for skill in meanings)
     project = [skill for skill in meanings if isinstance(skill.identity, Local) and skill.identity.scope == "project"]
     return project[0] if locals_only and len(project) == 1 else None
@@ -145,12 +149,13 @@ def _forms(skill: Registered) -> Iterator[tuple[str, str]]:
     plain name holds none of the marks of a qualified one, and no name of a served skill begins like that of a local.
     """
     plain = _folded(skill.name)
-    if skill.name and _MARKS.isdisjoint(plain):
+    if skill.name and plain is not None and _MARKS.isdisjoint(plain):
         yield skill.name, plain
     is_local = isinstance(skill.identity, Local)
-    forms = [(form, _folded(form)) for form in _qualified_forms(skill)]
+    qualified = list(_qualified_forms(skill))
+    forms = [(form, folded) for form in qualified if (folded := _folded(form)) is not None]
     yield from (each for each in forms if "#" not in each[1] and each[1].startswith(_LOCAL) == is_local)
-    longest, folded = forms[-1]
+    longest, folded = forms[-1] if forms else _beginning(qualified[0])
     if folded.startswith(_LOCAL) != is_local:
         longest, folded = f"mcp:{longest}", f"mcp:{folded}"
     digest = sha256(repr(_order(skill)).encode()).hexdigest()
@@ -175,11 +180,22 @@ def _qualified_forms(skill: Registered) -> Iterator[str]:
         yield f"{label}:{identity.uri}"
 
 
-def _folded(name: str) -> str:
+def _folded(name: str, longest: int = _LONGEST_FOLDED) -> str | None:
+    """The name as it is compared; None for one that is too long to be a name."""
     if name.isascii() and name.isprintable():
         return name.lower()  # all that the rest comes to
-    folded = unicodedata.normalize("NFKC", visible(name)).casefold()
+    if len(name) > longest or len(shown := visible(name)) > longest:
+        return None
+    folded = unicodedata.normalize("NFKC", shown).casefold()
     return unicodedata.normalize("NFKC", folded)
+
+
+def _beginning(form: str) -> tuple[str, str]:
+    """So much of a form as can be compared."""
+    shown = visible(form[:_LONGEST_FOLDED])[:_LONGEST_FOLDED]
+    folded = _folded(shown)
+    assert folded is not None, "it was cut"
+    return shown, folded
 
 
 def _order(skill: Registered) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from mcp import MCPError
@@ -25,7 +26,16 @@ class _Answer(RootModel[dict[str, Any]]):
 
 
 async def ask(session: ClientSession, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """One request of any method; the result as it came."""
+    """One request of any method; the result as it came.
+
+    What cannot be written as UTF-8 is not handed to a transport, which would end with all other requests (B2).
+    """
+    try:
+        json.dumps(dict(params), ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise UnavailableError(
+            f"{method} was not asked: half of a character (a lone surrogate) is in the request. Ask without it."
+        ) from None
     answer = await session.send_request(Request[dict[str, Any], str](method=method, params=dict(params)), _Answer)
     return answer.root
 

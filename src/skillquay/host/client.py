@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
@@ -33,6 +33,8 @@ __all__ = ["EXTENSION", "Child", "Requester", "SkillsClient", "is_missing"]
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _LONGEST_TTL: Final = 24 * 60 * 60.0
+_QUOTES: Final = 2  # bytes around each text
+_POINTER: Final = 8  # bytes for each value
 _MISSING: Final = frozenset({-32602, -32002})
 
 
@@ -118,7 +120,8 @@ class SkillsClient:
             if not isinstance(items, list):
                 raise UnavailableError('The answer to skills/list has no array "skills".', rule="L1")
             room = budgets.entries - entries
-            entries, size = entries + len(items), size + _weight(items)
+            entries += len(items)
+            size += await _weigh(items[:room], budgets.listing_bytes - size)
             if size > budgets.listing_bytes:
                 listing.remarks += (f"It lists more than {budgets.listing_bytes:,} bytes; what came before is used.",)
                 return
@@ -144,7 +147,7 @@ class SkillsClient:
         answer = await self._asked.request("skills/get", {"uri": str(wanted)}, cap=self._budgets.page_bytes)
         if "skill" not in answer:
             raise UnavailableError('The answer to skills/get has no "skill".', rule="G1")
-        entry = parse_entry(answer["skill"])
+        entry = await to_thread.run_sync(parse_entry, answer["skill"], abandon_on_cancel=True)
         if entry.uri.key != wanted.key:
             message = f"the server was asked for {shorten(wanted)} and answers about {shorten(entry.uri)}."
             raise EntryError(message, field="uri", rule="G1")
@@ -155,19 +158,19 @@ class SkillsClient:
         cap = answer_cap(size)
         answer = await self._asked.request("resources/read", {"uri": str(uri)}, cap=cap)
         data = received_bytes(answer, uri, limit=LIMITS.size if size is None else cap)
-        self._bytes += len(data)
-        if self._bytes > self._budgets.server_bytes:
-            raise BudgetError(f"The server has sent more than {self._budgets.server_bytes:,} bytes of files.")
+        self._count(len(data))
         return data
 
     async def read_skill_uri(self, uri: str) -> VerifiedSkill | UnverifiedSkill:
         """A skill from its URI alone: its entry, then its `SKILL.md`, verified. This activates nothing (R2)."""
         entry = (await self.get_skill(uri)).entry
         if entry.resources == DYNAMIC:
-            return accept_dynamic(entry, await self.read_file(entry.uri))
+            data = await self.read_file(entry.uri)
+            return await to_thread.run_sync(accept_dynamic, entry, data, abandon_on_cancel=True)
         record = entry.resources.find(entry.uri)
         assert record is not None, "parse_entry saw to it"
-        return verify_skill(entry, await self.read_file(entry.uri, size=record.size))
+        data = await self.read_file(entry.uri, size=record.size)
+        return await to_thread.run_sync(verify_skill, entry, data, abandon_on_cancel=True)
 
     async def read_directory(self, uri: str) -> tuple[Child, ...]:
         """The direct children of a directory, as the server lists them now, within bounds (L4, D1)."""
@@ -176,20 +179,32 @@ class SkillsClient:
         directory = SkillUri(uri)
         budgets = self._budgets
         found: list[Child] = []
+        entries = size = 0
         params: dict[str, Any] = {"uri": str(directory)}
         for _ in range(budgets.pages):
             page = await self._asked.request("resources/directory/read", params, cap=budgets.page_bytes)
             items = page.get("resources")
             if not isinstance(items, list):
                 raise UnavailableError('The answer to resources/directory/read has no array "resources".', rule="D1")
+            entries += len(items)
+            if entries > budgets.entries:
+                break
+            weight = await _weigh(items, budgets.listing_bytes - size)
+            self._count(weight)
+            size += weight
+            if size > budgets.listing_bytes:
+                break
             found.extend(child for item in items if (child := _child(item)) is not None)
             cursor = page.get("nextCursor")
-            if len(found) > budgets.entries:
-                break
             if not isinstance(cursor, str):
                 return tuple(sorted(found))
             params = {"uri": str(directory), "cursor": cursor}
         raise BudgetError(f"The listing of {shorten(directory)} does not end within its bounds.", rule="L4")
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self._budgets.server_bytes:
+            raise BudgetError(f"The server has sent more than {self._budgets.server_bytes:,} bytes of files.")
 
     async def _check_declared(self) -> None:
         if not isinstance((await self._asked.declared()).get(EXTENSION), Mapping):
@@ -214,12 +229,29 @@ def _expires(answer: Mapping[str, Any]) -> float:
     return time.monotonic() + min(ttl, _LONGEST_TTL * 1000) / 1000
 
 
-def _weight(items: list[object]) -> int:
-    """About how many bytes these items are. One too deep to be written out is refused as an entry, not here."""
+async def _weigh(items: list[object], limit: int) -> int:
+    """About how many bytes these items are, counted in a thread."""
+    return await to_thread.run_sync(_weight, items, limit, abandon_on_cancel=True)
+
+
+def _weight(items: list[Any], limit: int) -> int:
+    """About how many bytes these items are, or more than `limit`: what is too much is not counted to its end.
+
+    No value weighs less than what it takes to point to it: millions of numbers are more than their digits.
+    """
     size = 0
-    for item in items:
-        with suppress(RecursionError):
-            size += len(repr(item))
+    pending: list[list[Any] | dict[Any, Any]] = [items]
+    while pending:
+        value = pending.pop()
+        size += len(value) * _POINTER
+        if size > limit:
+            break
+        for inner in chain(value, value.values()) if isinstance(value, dict) else value:
+            kind = type(inner)
+            if kind is str:
+                size += len(inner) + _QUOTES
+            elif kind is list or kind is dict:
+                pending.append(inner)
     return size
 
 

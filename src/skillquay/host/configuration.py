@@ -31,7 +31,7 @@ _TRANSPORTS: Final = {
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_VALUE: Final = re.compile("[\x00\ud800-\udfff]")
-_NOT_IN_A_HEADER: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+_HEADER_VALUE: Final = re.compile(r"(?:[!-~]+(?:[ \t]+[!-~]+)*+)?")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -273,9 +273,17 @@ def _check_url(url: str) -> None:
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse what cannot be sent, without showing it: an error that comes later might quote the secret."""
     for name, value in headers.items():
-        if _NOT_IN_A_HEADER.search(value):
-            raise ConfigurationError(f'The header "{name}" would hold a line break or a control character. Correct it.')
+        if not _HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(
+                f'There is "{shorten(name)}" among the headers, which cannot name one. Correct it.'
+            )
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f'The header "{shorten(name)}" would hold a line break, a control character, a letter that is not '
+                "ASCII, or a blank before or after its value. Correct it."
+            )
 
 
 def _host(url: str) -> str | None:

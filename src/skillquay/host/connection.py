@@ -1,4 +1,4 @@
-"""One server: connected when first needed, in a task of its own, and again after it was lost (B1, B2)."""
+"""One server: connected when needed, in a task of its own, again after it was lost, and not once closed (B1, B2)."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ class Connection:
         self._connecting = anyio.Lock()
         self._caps: list[int] = []
         self._over: list[anyio.Event] = []
+        self._is_closed = False
 
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -108,6 +109,7 @@ class Connection:
     async def connect(self) -> Client:
         """The connected client. A server that was lost is tried once more; one that fails says why."""
         async with self._connecting:
+            self._check_open()
             attempt = self._attempt
             if attempt is None or attempt.closing.is_set() or attempt.client is None:
                 attempt = self._attempt = _Attempt()
@@ -118,6 +120,7 @@ class Connection:
                 except BaseException:
                     attempt.abandon()
                     raise
+            self._check_open()
             if attempt.client is None:
                 raise UnavailableError(f"{self._name} {attempt.error or 'cannot be reached'}.")
             return attempt.client
@@ -146,10 +149,18 @@ class Connection:
             return await self._answered(lambda: use(client))
         raise UnavailableError(f"{self._name} did not answer within {deadline:g} seconds.")
 
+    def rest(self) -> None:
+        """Let it go for now: the next question connects anew."""
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.closing.set()
+            if attempt.client is None:  # nobody waits for the end of a handshake
+                attempt.abandon()
+
     def close(self) -> None:
-        """Let it go."""
-        if self._attempt is not None:
-            self._attempt.closing.set()
+        """Let it go for good: whoever still holds it cannot start the server again (A5, P6)."""
+        self._is_closed = True
+        self.rest()
 
     async def closed(self) -> None:
         """Wait until nothing of it is left, for a while; then cut it off."""
@@ -160,6 +171,10 @@ class Connection:
             return
         if self._attempt is not None:
             self._attempt.abandon()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UnavailableError(f"{self._name} is not used any more.")
 
     @property
     def _name(self) -> str:
@@ -228,7 +243,8 @@ class Connection:
             return self._target
         target = expand(self._target, self._environment)
         if isinstance(target, StdioServer):
-            return stdio_transport(target, cap=self._cap, ending=attempt.ending)
+            assert isinstance(self._target, StdioServer), "what is expanded stays what it is"
+            return stdio_transport(target, cap=self._cap, ending=attempt.ending, written=self._target)
         return http_transport(target, cap=self._cap, auth=self._auth, ending=attempt.ending)
 
     async def _listen(self, client: Client) -> None:

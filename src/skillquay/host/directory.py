@@ -87,9 +87,7 @@ class Standing:
 class Directory:
     """All skills of one moment under names that tell them apart (N2)."""
 
-    def __init__(
-        self, local: Iterable[LocalEntry], served: Mapping[SkillId, SkillEntry], standing: Standing
-    ) -> None:
+    def __init__(self, local: Iterable[LocalEntry], served: Mapping[SkillId, SkillEntry], standing: Standing) -> None:
         locals_of = {entry.identity: entry for entry in local}
         self._standing = standing
         with collector_paused():

@@ -89,7 +89,8 @@ class Ending:
 def describe(error: BaseException, ending: Ending | None = None) -> str:
     """The rest of a sentence that begins with the server, such as `answers with HTTP status 401: it wants …`.
 
-    Whatever the server had to say about it is shortened, and its hidden characters are made visible.
+    Whatever the server had to say about it is shortened, and its hidden characters are made visible. What may be ours,
+    such as a header with a secret, is not told.
     """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -107,6 +108,8 @@ def describe(error: BaseException, ending: Ending | None = None) -> str:
         return "gives an answer that is not valid MCP"
     if isinstance(error, OSError):
         return f"cannot be reached: {_cause(error)}"
+    if isinstance(error, UnicodeError):  # its text may be one of our own headers
+        return "cannot be used: what would be sent to it, or what it sends, is not text of the right kind"
     return f"cannot be used ({type(error).__name__}: {_cause(error)})"
 
 
@@ -140,6 +143,8 @@ def _http(error: httpx2.HTTPError | httpx2.StreamError | httpx2.InvalidURL) -> s
             return f"broke off in the middle of its answer: {_cause(error)}"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return "cannot be reached: its URL is not usable"
+        case httpx2.LocalProtocolError():  # its text may be one of our own headers
+            return "cannot be used over HTTP: a header of the request cannot be sent; look at those configured for it"
         case httpx2.HTTPStatusError():
             return f"answers with HTTP status {error.response.status_code}"
         case _:

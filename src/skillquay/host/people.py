@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio
 from anyio import to_thread
 
 from skillquay.core.approvals import Answer, Grant
-from skillquay.core.hidden import shorten, visible
+from skillquay.core.hidden import shorten
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.questions import About, Question
-from skillquay.core.registry import Ambiguous, Registered, Registry
+from skillquay.core.registry import Ambiguous, Local, LocalScope, Registered, Registry
 from skillquay.core.uris import SkillUri
 from skillquay.errors import LabelError, RefusedError, StateError, UnknownSkillError, UriError
 from skillquay.host import local
 from skillquay.host.consent import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from skillquay.core.changes import ManifestChange
     from skillquay.core.entries import SkillEntry
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from skillquay.host.servers import SkillServer
     from skillquay.host.store import Event, Kept
 
-__all__ = ["Difference", "People", "names_of"]
+__all__ = ["Difference", "People"]
 
 _MOST_EVENTS = 10_000  # of the audit, looked through for a name
 
@@ -109,20 +110,20 @@ class People:
 
     async def switch(self, name: str, *, on: bool) -> str:
         """Enable or disable a skill by its name, or a server with all its skills by its label; says which it was."""
-        try:
-            known = self._host.find(name)
-            what, shown = key_of(known.identity), f'skill "{known.name}"'
-        except UnknownSkillError as unknown:
-            try:
-                server = self._host.server_named(name)
-            except UnknownSkillError:
-                message = f"{unknown.message} No server that is configured here has this label either."
-                raise UnknownSkillError(message) from None
-            what, shown = key_of(server.label), f'server "{visible(server.label.label)}"'
+        return (await self.switch_all([name], on=on))[0]
+
+    async def switch_all(self, names: Sequence[str], servers: Sequence[str] = (), *, on: bool) -> list[str]:
+        """The same for several; `servers` are labels for sure. Where one name is wrong, nothing is switched at all."""
+        labels = [self._host.server_named(label).label for label in servers]
+        wanted = (*labels, *await self._switchable(names, labels, on=on))
         store = self._host.consent.store
-        await to_thread.run_sync(partial(store.enable if on else store.disable, what, at=time.time()))
+        for what in wanted:
+            identity = what if isinstance(what, ServerLabel) else what.identity
+            about = identity.directory if isinstance(identity, Local) else identity
+            do = partial(store.enable if on else store.disable, key_of(identity), at=time.time(), about=about)
+            await to_thread.run_sync(do)
         await (self._host.refresh() if on else self._host.survey())
-        return shown
+        return [f'server "{what}"' if isinstance(what, ServerLabel) else f'skill "{what.name}"' for what in wanted]
 
     async def difference(self, name: str) -> Difference | None:
         """What changed since the skill was last answered; None when it never was."""
@@ -133,6 +134,19 @@ class People:
     async def approvals(self) -> list[Kept]:
         """Every answer that is kept, ended ones included."""
         return await to_thread.run_sync(self._host.consent.store.approvals)
+
+    async def names(self, skills: Iterable[SkillId]) -> dict[SkillId, str]:
+        """What to call skills: those of this folder as they are shown here, among all that is known without asking."""
+        wanted = set(skills)
+        workspace, store = self._host.workspace, self._host.consent.store
+        trusted = workspace.folder is not None and await to_thread.run_sync(store.is_trusted, workspace.folder)
+        around = await to_thread.run_sync(partial(workspace.look, trusted=trusted))
+        known: dict[Local | SkillId, str] = {skill: _name_of(skill) for skill in wanted if self._is_here(skill)}
+        known |= {entry.identity: entry.name for entry in around.skills}
+        known |= {each.identity: _plain_name(each) for each in self._host.skills}
+        here = Registry(Registered(name=name, identity=identity) for identity, name in known.items())
+        every = {found.identity: name for registry in (_names_of(wanted), here) for name, found in registry.named()}
+        return {skill: every[skill] for skill in wanted}
 
     async def audit(self, *, limit: int, name: str | None = None) -> list[Event]:
         """What was decided, loaded and refused, the newest first."""
@@ -155,15 +169,87 @@ class People:
     async def find_answered(self, name: str, others: Iterable[SkillId] = ()) -> SkillId:
         """The skill that answers are kept about under this name; those of this folder's servers come first."""
         skills = list(dict.fromkeys((*(kept.approval.skill for kept in await self.approvals()), *others)))
-        here = [skill for skill in skills if os.path.dirname(skill.server.scope) == self._host.workspace.folder]
+        here = [skill for skill in skills if self._is_here(skill)]
         for among in (here, skills):
-            found = names_of(among).find(name.removeprefix("/"))
+            found = _names_of(among).find(name.removeprefix("/"))
             if isinstance(found, Ambiguous):
                 candidates = ", ".join(found.candidates[:20])
                 raise UnknownSkillError(f'"{shorten(name)}" means several skills. Say which: {candidates}.')
             if isinstance(found, Registered) and isinstance(found.identity, SkillId):
                 return found.identity
         raise UnknownSkillError(f'Nothing is kept about a skill "{shorten(name)}".')
+
+    def _is_here(self, skill: SkillId) -> bool:
+        """True for a skill of a server that this folder names."""
+        return skill.server.scope == self._host.workspace.configuration_path
+
+    async def _switchable(
+        self, names: Sequence[str], labels: Sequence[ServerLabel], *, on: bool
+    ) -> list[ServerLabel | KnownSkill]:
+        """What the names mean. Servers that are to be enabled are asked for their skills first: these may be meant."""
+        meant: dict[str, ServerLabel | KnownSkill] = {}
+        for name in names:
+            with suppress(UnknownSkillError):
+                meant[name] = self._meant(name)
+        woken: list[SkillServer] = []
+        if on and len(meant) < len(set(names)):
+            disabled = await to_thread.run_sync(self._host.consent.store.disabled)
+            of_names = (what for what in meant.values() if isinstance(what, ServerLabel))
+            woken = [self._host.server_of(each) for each in (*labels, *of_names) if key_of(each) in disabled]
+            await self._wake(woken)
+        try:
+            return [meant[name] if name in meant else self._meant(name) for name in dict.fromkeys(names)]
+        except UnknownSkillError:
+            for server in woken:
+                server.rest()
+            await self._host.survey()
+            raise
+
+    async def _wake(self, servers: Sequence[SkillServer]) -> None:
+        """Ask servers that are disabled what they have; they stay disabled, and all they have with them."""
+        async with anyio.create_task_group() as asking:
+            for server in servers:
+                asking.start_soon(server.discover)
+        for server in servers:
+            entries = (received.entry for received in server.skills.values())
+            await self._host.consent.observe(server.label, entries, server.refused_uris)
+        await self._host.survey()
+
+    def _meant(self, name: str) -> ServerLabel | KnownSkill:
+        """The skill or the server of this name; one that could be either is nobody's to choose."""
+        is_label = any(label.label == name for label in self._host.servers)
+        same = [known.name for known in self._host.skills if _plain_name(known) == name]
+        try:
+            known = self._host.find(name)
+        except UnknownSkillError as error:
+            if not is_label:
+                message = f"{error.message} No server that is configured here has this label either."
+                raise UnknownSkillError(message) from None
+            if not same:
+                return self._host.server_named(name).label
+        else:
+            if not is_label:
+                return known
+            same = [self._other_name(known, name)]
+        said = ", ".join(f'"{each}"' for each in same[:20])
+        raise UnknownSkillError(
+            f'"{shorten(name)}" is the name of a skill and of a server. For the skill say {said}, for the server '
+            f'"--server {shorten(name)}".'
+        )
+
+    def _other_name(self, known: KnownSkill, name: str) -> str:
+        """Another name of the same skill."""
+        identity, plain = known.identity, _plain_name(known)
+        if isinstance(identity, SkillId):
+            forms = [f"{identity.server}:{plain}", f"{identity.server}:{identity.uri}"]
+        else:
+            mark = "." if identity.scope is LocalScope.PROJECT else "~"
+            forms = [f"{mark}/{plain}", f"{mark}/{identity.directory}/{plain}"]
+        for form in (known.name, *forms):
+            with suppress(UnknownSkillError):
+                if form != name and self._host.find(form) is known:
+                    return form
+        return known.name
 
     async def _served(self, name: str) -> tuple[SkillId, SkillEntry, SkillServer]:
         known: KnownSkill = self._host.find(name)
@@ -172,9 +258,21 @@ class People:
         return known.identity, known.entry, self._host.server_of(known.identity.server)
 
 
-def names_of(skills: Iterable[SkillId]) -> Registry:
+def _names_of(skills: Iterable[SkillId]) -> Registry:
     """Names that tell served skills apart, found or not: a skill is called like its directory (U2, N2)."""
-    return Registry(Registered(name=skill.uri.root.segments[-1], identity=skill) for skill in skills)
+    return Registry(Registered(name=_name_of(skill), identity=skill) for skill in skills)
+
+
+def _name_of(skill: SkillId) -> str:
+    return skill.uri.root.segments[-1]
+
+
+def _plain_name(known: KnownSkill) -> str:
+    """What the skill is called where nothing else is."""
+    if known.local is not None:
+        return known.local.name
+    assert known.entry is not None, "it is local or served"
+    return known.entry.name
 
 
 def _skill_of(event: Event) -> SkillId | None:

@@ -18,9 +18,9 @@ import anyio
 from anyio import to_thread
 from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from skillquay.core.context import render_error, render_tool_result
+from skillquay.core.context import render_claim, render_error, render_tool_result
 from skillquay.core.hidden import shorten
-from skillquay.errors import SkillquayError, StateError, UnavailableError
+from skillquay.errors import RefusedError, SkillquayError, StateError, UnavailableError
 from skillquay.host.asking import ask
 from skillquay.host.configuration import Problem
 from skillquay.host.consent import key_of
@@ -41,6 +41,7 @@ _MOST_TOOLS: Final = 500
 _MOST_PAGES: Final = 50
 _LONGEST_DESCRIPTION: Final = 4 * 1024
 _LONGEST_SCHEMA: Final = 64 * 1024
+_DEEPEST_SCHEMA: Final = 64
 _LONGEST_NAME: Final = 64
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _RULE: Final = "P4"
@@ -100,6 +101,7 @@ class _Offer:
     def __init__(self, server: SkillServer, host: SkillHost) -> None:
         self.tools: list[ServerTool] = []
         self._server = server
+        self._host = host
         self._budgets = host.budgets
         self._remarks: dict[str, None] = {}
 
@@ -142,23 +144,33 @@ class _Offer:
         self.remark(f"Their listing has more than {_MOST_PAGES} pages; the first ones are offered.")
 
     def _add(self, listed: ListedTool) -> None:
-        shown = f'The tool "{shorten(listed.name)}" is not offered:'
-        schema = {"type": "object", "properties": {}, **listed.input_schema}  # some services want both said
         if not listed.name:
             self.remark("A tool has no name, and is not offered.")
-        elif len(json.dumps(schema)) > _LONGEST_SCHEMA:
-            self.remark(f"{shown} the schema of its arguments has more than {_LONGEST_SCHEMA:,} bytes.")
-        else:
-            answer = partial(self._call, listed.name)
-            self.tools.append(
-                ServerTool(
-                    name=_name(self._server.label.label, listed.name),
-                    description=_cut(listed.description or "", _LONGEST_DESCRIPTION),
-                    parameters=schema,
-                    run=partial(_text, answer),
-                    answer=answer,
-                )
+            return
+        try:
+            schema = _schema(listed.input_schema)
+        except _UnusableSchemaError as error:
+            self.remark(f'The tool "{shorten(listed.name)}" is not offered: the schema of its arguments {error}.')
+            return
+        answer = partial(self._call, listed.name)
+        self.tools.append(
+            ServerTool(
+                name=_name(self._server.label.label, listed.name),
+                description=_description(self._server.label.label, listed.description or ""),
+                parameters=schema,
+                run=partial(_text, answer),
+                answer=answer,
             )
+        )
+
+    async def _check(self) -> None:
+        """A tool that a program still holds does not outlive its server: removed, distrusted, switched off (A5, P6)."""
+        label = self._server.label
+        if self._host.server_of(label) is not self._server:
+            raise UnavailableError(f'The server "{label}" was configured anew. List its tools again.', rule=_RULE)
+        if key_of(label) in await to_thread.run_sync(self._host.consent.store.disabled):
+            what = f'The server "{label}" is disabled. Enable it with "skillquay enable {label}".'
+            raise RefusedError(what, rule="A5")
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         async def use(client: Client) -> CallToolResult:
@@ -170,6 +182,7 @@ class _Offer:
                 raise UnavailableError(what, rule=_RULE)
             return CallToolResult.model_validate(raw, by_name=False)
 
+        await self._check()
         result = await self._server.connection.call(use)
         text = "\n".join(_shown(result))
         rendered = render_tool_result(self._server.label, name, text, limit=self._budgets.shown_characters)
@@ -187,6 +200,40 @@ def _name(label: str, tool: str) -> str:
         return name
     hashed = sha256(json.dumps([label, tool]).encode()).hexdigest()[:8]
     return f"{name[: _LONGEST_NAME - 9]}_{hashed}"
+
+
+def _description(label: str, text: str) -> str:
+    """What the server says of its tool, and that it says so. It is not told in tags, and forges none (O1, O3)."""
+    if not text:
+        return render_claim(f"A tool of MCP server {label}.")
+    return _cut(render_claim(f"From MCP server {label}: {_cut(text, _LONGEST_DESCRIPTION)}"), _LONGEST_DESCRIPTION)
+
+
+class _UnusableSchemaError(Exception):
+    """The rest of a sentence about the schema of a tool's arguments."""
+
+
+def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with every text in it made harmless. Names cannot be changed: a tool with others is not offered."""
+    schema = {"type": "object", "properties": {}, **_harmless(given, 0)}  # some services want both said
+    if len(json.dumps(schema)) > _LONGEST_SCHEMA:
+        raise _UnusableSchemaError(f"has more than {_LONGEST_SCHEMA:,} bytes")
+    return schema
+
+
+def _harmless(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST_SCHEMA:
+        raise _UnusableSchemaError(f"is more than {_DEEPEST_SCHEMA} levels deep")
+    if isinstance(value, str):
+        return render_claim(value)
+    if isinstance(value, list):
+        return [_harmless(each, depth + 1) for each in value]
+    if isinstance(value, Mapping):
+        for name in value:
+            if "\n" in name or render_claim(name) != name:
+                raise _UnusableSchemaError(f'has "{shorten(name)}" in it, which hides something')
+        return {name: _harmless(each, depth + 1) for name, each in value.items()}
+    return value
 
 
 def _cut(text: str, limit: int) -> str:

@@ -14,6 +14,7 @@ from anyio import to_thread
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
+from skillquay.core.hidden import shorten
 from skillquay.core.identity import ServerLabel
 from skillquay.errors import ConfigurationError, SkillquayError
 from skillquay.host.client import SkillsClient
@@ -47,6 +48,7 @@ class SkillServer:
         parsing: anyio.CapacityLimiter | None = None,
     ) -> None:
         self.label = label
+        self.target = target
         self.connection = Connection(label, target, tasks=tasks, budgets=budgets, auth=auth, handshake=handshake)
         self.client = SkillsClient(self.connection, budgets=budgets, parsing=parsing)
         self.problems: tuple[Problem, ...] = ()
@@ -56,6 +58,7 @@ class SkillServer:
         self._budgets = budgets
         self._parsing = parsing
         self._current_until = 0.0
+        self._unlisted: dict[tuple[str, ...], None] = {}
 
     @property
     def is_stale(self) -> bool:
@@ -90,18 +93,30 @@ class SkillServer:
         if listing.received and not problems:
             self._current_until = min(each.expires for each in listing.received)
         self.skills = {each.entry.uri.key: each for each in listing.received}
+        self._unlisted.clear()
         self.refused_uris = listing.refused_uris
         self.problems = tuple(problems)
 
     def rest(self) -> None:
         """Its user switched it off: it is not asked, nor left running."""
-        self.connection.close()
+        self.connection.rest()
         self.skills, self.refused_uris, self.declares_skills, self._current_until = {}, (), False, 0.0
+        self._unlisted.clear()
         self.problems = (self._problem(f'It is disabled. Enable it with "skillquay enable {self.label}".', "A5"),)
 
     def hold(self, received: Received) -> None:
-        """Put a fresh entry in place of the one that was known."""
-        self.skills[received.entry.uri.key] = received
+        """Put a fresh entry in place of the one that was known.
+
+        Of skills that are not listed, the oldest make room for this one where there would be too many (L4).
+        """
+        key = received.entry.uri.key
+        if key in self._unlisted or key not in self.skills:
+            self._unlisted.pop(key, None)
+            self._unlisted[key] = None
+        self.skills[key] = received
+        while len(self.skills) > self._budgets.entries and len(self._unlisted) > 1:
+            oldest = next(iter(self._unlisted))
+            del self._unlisted[oldest], self.skills[oldest]
 
     def _problem(self, message: str, rule: str) -> Problem:
         return Problem(subject=f'server "{self.label}"', message=message, rule=rule)
@@ -116,7 +131,7 @@ def given_server(label: str, target: object) -> tuple[ServerLabel, Target]:
         case Server() | MCPServer():
             return ServerLabel(label=label, scope="in this process"), target
         case StdioServer() | HttpServer():
-            return ServerLabel(label=label, scope=_scope(target)), target
+            return ServerLabel(label=label, scope=_scope(label, target)), target
         case str() if target.lower().startswith(("http://", "https://")):
             return given_server(label, HttpServer(url=target))
         case Sequence() if target and not isinstance(target, str) and all(isinstance(part, str) for part in target):
@@ -128,10 +143,14 @@ def given_server(label: str, target: object) -> tuple[ServerLabel, Target]:
             )
 
 
-def _scope(target: StdioServer | HttpServer) -> str:
+def _scope(label: str, target: StdioServer | HttpServer) -> str:
     """What the label is tied to. Arguments and URLs may hold secrets: only their hash is kept and shown."""
     if isinstance(target, HttpServer):
-        shown, whole = urlsplit(target.url).hostname or "", [target.url]
+        try:
+            shown, whole = urlsplit(target.url).hostname or "", [target.url]
+        except ValueError:
+            message = f'The URL of the server "{shorten(label)}" has no host that can be read. Correct it.'
+            raise ConfigurationError(message) from None
     else:
         shown, whole = target.command, [target.command, *target.args, target.cwd or ""]
     return f"given in code: {shown} #{sha256(json.dumps(whole).encode()).hexdigest()[:16]}"

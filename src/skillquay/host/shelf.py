@@ -39,10 +39,12 @@ class Shelf:
         self._writers = anyio.CapacityLimiter(_WRITERS)
 
     async def skill(self, client: SkillsClient, skill: SkillId, entry: SkillEntry) -> VerifiedSkill | UnverifiedSkill:
-        """A skill's `SKILL.md`, its frontmatter compared with the entry's."""
+        """A skill's `SKILL.md`, its frontmatter compared with the entry's, which takes seconds where it is long."""
         if not isinstance(entry.resources, Manifest):
-            return accept_dynamic(entry, await client.read_file(entry.uri))
-        return verify_skill(entry, (await self.file(client, skill, entry, entry.uri)).data)
+            data = await client.read_file(entry.uri)
+            return await to_thread.run_sync(accept_dynamic, entry, data, abandon_on_cancel=True)
+        data = (await self.file(client, skill, entry, entry.uri)).data
+        return await to_thread.run_sync(verify_skill, entry, data, abandon_on_cancel=True)
 
     async def file(self, client: SkillsClient, skill: SkillId, entry: SkillEntry, uri: SkillUri) -> VerifiedFile:
         """A listed file. Only what is listed is ever asked for (W2)."""
@@ -55,7 +57,11 @@ class Shelf:
             cached = await to_thread.run_sync(self.cache.read, skill, entry, record.uri)
         if cached is not None:
             return cached
-        file = verify_file(entry, record.uri, await client.read_file(record.uri, size=record.size))
+        data = await client.read_file(record.uri, size=record.size)
+        if record.size <= _SMALL:
+            file = verify_file(entry, record.uri, data)
+        else:
+            file = await to_thread.run_sync(verify_file, entry, record.uri, data, abandon_on_cancel=True)
         self._tasks.start_soon(self._keep, skill, file)
         return file
 

@@ -52,14 +52,20 @@ _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream
 
 @asynccontextmanager
 async def stdio_transport(
-    server: StdioServer, *, cap: Callable[[], int], ending: Ending, grace: float = 0.5
+    server: StdioServer,
+    *,
+    cap: Callable[[], int],
+    ending: Ending,
+    grace: float = 0.5,
+    written: StdioServer | None = None,
 ) -> AsyncGenerator[TransportStreams]:
     """Start the server, and end it with everything it started in its process group.
 
     `cap` is asked while a message arrives: how many bytes the longest one may have now. `ending` learns why the
-    connection is over. The server has `grace` seconds to end once its standard input is closed.
+    connection is over. The server has `grace` seconds to end once its standard input is closed. `written` is the server
+    before its variables were replaced: what they hold is not shown.
     """
-    process = await _start(server)
+    process = await _start(server, written or server)
     # From here until the task group is entered nothing may wait: a cancellation would leave the process behind.
     child = _Child(process, cap, ending)
     async with anyio.create_task_group() as tasks:
@@ -184,7 +190,7 @@ class _Child:
         self._group_is_gone = True
 
 
-async def _start(server: StdioServer) -> ServerProcess:
+async def _start(server: StdioServer, written: StdioServer) -> ServerProcess:
     environment = get_default_environment() | dict(server.env)
     try:
         if sys.platform == "win32":
@@ -201,22 +207,24 @@ async def _start(server: StdioServer) -> ServerProcess:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise _not_started(server, error) from None
+        raise _not_started(server, written, error) from None
 
 
-def _not_started(server: StdioServer, error: OSError | ValueError) -> ConfigurationError | UnavailableError:
-    """Why there is no process, without its arguments and environment, which may be secret."""
-    command = f'The command "{shorten(server.command)}"'
+def _not_started(
+    server: StdioServer, written: StdioServer, error: OSError | ValueError
+) -> ConfigurationError | UnavailableError:
+    """Why there is no process, without its arguments, its environment and any variable, which may be secret."""
+    command = f'The command "{shorten(written.command)}"'
     if isinstance(error, OSError) and server.cwd is not None and error.filename == server.cwd:
         reason = shorten(error.strerror or "unusable").lower()
-        return ConfigurationError(f"{command} cannot run in the directory {shorten(server.cwd)}: {reason}.")
+        return ConfigurationError(f"{command} cannot run in the directory {shorten(written.cwd or '')}: {reason}.")
     if isinstance(error, FileNotFoundError):
         return ConfigurationError(f"{command} was not found. Install it, or configure its full path.")
     if isinstance(error, PermissionError):
         return ConfigurationError(f"{command} may not be executed. Look at its permissions.")
     if isinstance(error, ValueError):
         return ConfigurationError(f"{command}, its arguments or its environment hold a NUL character. Take it out.")
-    return UnavailableError(f"{command} cannot be started: {shorten(error.strerror or str(error))}.")
+    return UnavailableError(f"{command} cannot be started: {shorten(error.strerror or type(error).__name__)}.")
 
 
 async def _messages(stdout: ByteReceiveStream, cap: Callable[[], int], ending: Ending) -> AsyncIterator[JSONRPCMessage]:

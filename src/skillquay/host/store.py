@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillquay.core.approvals import Approval, Approvals, Revocation
 from skillquay.core.changes import compare
 from skillquay.core.entries import Manifest
+from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.errors import StateError, VerificationError
 from skillquay.host.database import open_database
 from skillquay.host.rows import (
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from skillquay.core.approvals import Grant
     from skillquay.core.entries import SkillEntry
-    from skillquay.core.identity import ServerLabel, SkillId
     from skillquay.core.uris import SkillUri
     from skillquay.host.database import Database, Transaction
 
@@ -188,13 +188,13 @@ class Store:
         """All trusted folders."""
         return sorted(self._marked(_TRUSTED))
 
-    def disable(self, what: str, *, at: float) -> None:
-        """Keep that the user disabled this; `what` is whatever the caller tells it by (A5)."""
-        self._mark(_DISABLED, what, Event(at=at, kind="disable", detail=what))
+    def disable(self, what: str, *, at: float, about: SkillId | ServerLabel | str | None = None) -> None:
+        """Keep that the user disabled this; `what` is the caller's name for it, `about` is for the audit (A5)."""
+        self._mark(_DISABLED, what, _switch_event(what if about is None else about, at, "disable"))
 
-    def enable(self, what: str, *, at: float) -> None:
+    def enable(self, what: str, *, at: float, about: SkillId | ServerLabel | str | None = None) -> None:
         """Forget that the user disabled this."""
-        self._unmark(_DISABLED, what, Event(at=at, kind="enable", detail=what))
+        self._unmark(_DISABLED, what, _switch_event(what if about is None else about, at, "enable"))
 
     def disabled(self) -> frozenset[str]:
         """All that is disabled. Where part of it cannot be read, nothing may count as enabled: a `StateError`."""
@@ -321,6 +321,14 @@ def _end(transaction: Transaction, ending: _Ending) -> None:
 def _event(skill: SkillId, at: float, kind: str, detail: str) -> Event:
     server = skill.server
     return Event(at=at, kind=kind, server=server.label, scope=server.scope, uri=str(skill.uri), detail=detail)
+
+
+def _switch_event(about: SkillId | ServerLabel | str, at: float, kind: str) -> Event:
+    if isinstance(about, SkillId):
+        return _event(about, at, kind, "")
+    if isinstance(about, ServerLabel):
+        return Event(at=at, kind=kind, server=about.label, scope=about.scope, detail="the whole server")
+    return Event(at=at, kind=kind, detail=about)
 
 
 def _note(transaction: Transaction, event: Event) -> None:

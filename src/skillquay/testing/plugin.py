@@ -40,11 +40,18 @@ def hostile_case(request: pytest.FixtureRequest, skill_host_driver: HostDriver) 
     """One case, to be called. The fixture `skill_host_driver` is yours to write."""
     import anyio  # noqa: PLC0415 - only where it is used
 
+    from skillquay.testing.running import Breach  # noqa: PLC0415 - only where it is used
+
     def run(*, deadline: float = 1.0, patience: float = 30.0, version: str | None = None) -> None:
+        __tracebackhide__ = True
+
         async def play() -> None:
             await request.param.run(skill_host_driver, deadline=deadline, patience=patience, version=version)
 
-        anyio.run(play)
+        try:
+            anyio.run(play)
+        except Breach as breach:
+            raise breach.with_traceback(None) from breach.__cause__  # what the host raised is shown, our way to it not
 
     return run
 

@@ -43,6 +43,7 @@ class Running:
 
     async def run(self) -> None:
         """The task."""
+        __tracebackhide__ = True
         try:
             async with self._context as host:
                 self.started.set()

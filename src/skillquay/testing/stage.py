@@ -6,6 +6,7 @@ import inspect
 import tempfile
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from unittest import SkipTest
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Host", "Stage", "Theme"]
 
 _UNHURRIED: Final = 60.0
+_HIDES_BREACHES: Final = methodcaller("errisinstance", Breach)
+"""What pytest asks of a frame: the sentence of a breach says it all, and where it was written helps nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class Case:
         `deadline` is what the host is told, in seconds, where a server is going to be silent; `patience` is how many
         seconds more one step may take. With a `version`, servers speak that revision of the protocol and no other.
         """
+        __tracebackhide__ = _HIDES_BREACHES
         if missing := sorted(self.needs - driver.abilities):
             raise SkipTest(f"Not judged: {self.id} needs a host with the ability {', '.join(missing)}. {self.title}")
         with ExitStack() as stack:

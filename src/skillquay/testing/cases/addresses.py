@@ -76,10 +76,11 @@ async def data_uri(stage: Stage) -> None:
     Content that no server serves cannot be what a server serves.
     """
     uri = f"data:text/markdown,{quote(_SECRET)}"
-    skill = make_skill()
-    server = Publisher(skill)
+    skill, beside = make_skill(), make_skill("beside")
+    server = Publisher(skill, beside)
     server.entries[0] = skill.entry(resources=[*skill.records(), record(uri, _SECRET)])
     async with stage.host(acme=server) as host:
+        await host.works("acme", beside)
         await host.refuses("acme", skill)
 
 
@@ -175,9 +176,9 @@ async def resource_tool_local(stage: Stage) -> None:
 def _twins(name: str, first: str, second: str, title: str) -> None:
     async def play(stage: Stage) -> None:
         files = {first: b"This one is the first.\n", second: b"That one is the other.\n"}
-        skill = make_skill(files=files)
-        async with stage.host(acme=Publisher(skill)) as host:
-            await host.listing()
+        skill, beside = make_skill(files=files), make_skill("beside")
+        async with stage.host(acme=Publisher(skill, beside)) as host:
+            await host.works("acme", beside)
             if (await host.load("acme", skill.uri)).text is None:
                 return
             for path in (first, second, first):

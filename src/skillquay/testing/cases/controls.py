@@ -115,7 +115,7 @@ async def honest_pages(stage: Stage) -> None:
     server.on["skills/list"] = page
     async with stage.host(acme=server) as host:
         for skill in skills:
-            await host.shows("acme", skill)
+            await host.works("acme", skill)
 
 
 @CASES.case("honest-scheme", "U4", "L5")

@@ -158,8 +158,9 @@ async def allowed_tools(stage: Stage) -> None:
     """
     stage.answers[Subject.TOOLS] = Answer.DENY
     for tools in ("Bash Write", ["Bash", "Write"], "*"):
-        skill = make_skill(fields={"allowed-tools": tools})
-        async with stage.host(acme=Publisher(skill)) as host:
+        skill, beside = make_skill(fields={"allowed-tools": tools}), make_skill("beside")
+        async with stage.host(acme=Publisher(skill, beside)) as host:
+            await host.works("acme", beside)
             outcome = await host.load("acme", skill.uri)
             if outcome.text is not None and (granted := await host.granted_tools("acme", skill)):
                 raise Breach(f"Your host granted {granted!r} to a served skill, and the person had not agreed.")

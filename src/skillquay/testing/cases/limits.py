@@ -176,11 +176,14 @@ async def dynamic_at_once(stage: Stage) -> None:
 
     No size was listed that could have been held against it.
     """
-    skill = make_skill()
-    server = Publisher(skill)
-    server.entries = [skill.entry(resources="dynamic")]
-    server.on["resources/read"] = lambda request: Raw(body=_endless(request, "text"))
+    skill, beside = make_skill(), make_skill("beside")
+    server = Publisher(skill, beside)
+    server.entries = [each.entry(resources="dynamic") for each in (skill, beside)]
+    server.on["resources/read"] = lambda request: (
+        Raw(body=_endless(request, "text")) if request.uri == skill.uri else server.read(request)
+    )
     async with stage.host(acme=server) as host:
+        await host.works("acme", beside)
         await host.refuses("acme", skill)
     if server.sent >= CEILING:
         raise Breach(f"Your host took {server.sent // 1024**2} MiB for one answer, and would have taken more.")
