@@ -59,6 +59,10 @@ def test_of_a_folder_that_is_not_trusted_nothing_is_asked_and_the_person_is_told
     found = host("show", "refunds")
     assert (found.status, found.out) == (2, "")
     assert 'This folder is not trusted: see "skillquay trust".' in found.err
+    for command in ("login", "logout"):
+        refused = host(command, "acme")
+        assert (refused.status, refused.out) == (2, "")
+        assert "You have not trusted this folder" in refused.err
     assert served.received == []
 
 
@@ -85,7 +89,8 @@ def test_trusting_shows_what_it_means_without_secrets_and_needs_a_yes(host: Run,
     assert (done.status, done.err) == (0, "")
     shown = [
         "far   is asked at skills.example.com, and is given FAR of your environment\n",
-        "near  runs npx -y 'some server⟨U+001B⟩[2J' --key '${KEY:-none}', in sub, with KEY, OTHER set, and is given KEY",
+        "near  runs npx -y 'some server⟨U+001B⟩[2J' --key '${KEY:-none}', in sub, with KEY, OTHER set, and is",
+        "is given KEY, MINE of your environment\n",
         "tidy  Tidies up.",
     ]
     for line in shown:

@@ -150,7 +150,7 @@ async def test_a_label_is_compared_whole() -> None:
         ("/home", "/home/.mcp.json", True),
         ("/home/", "/home/.mcp.json", True),
         ("/home/.mcp.json", "/home/.mcp.json", True),
-        ("/home", "/work-evil/.mcp.json", False),
+        ("/home", "/home-evil/.mcp.json", False),
         ("/home", "/other/home/.mcp.json", False),
         ("given in code", "given in code: example.com #0123", True),
         ("given in code", "/home/.mcp.json", False),

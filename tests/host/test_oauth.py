@@ -738,7 +738,7 @@ def test_the_command_uses_a_server_of_a_folder_only_once_the_folder_is_trusted(
 ) -> None:
     servers = {"acme": {"url": world.server.url}, "here": {"command": "true"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    assert "You have not trusted this folder" in _finished(command("run_logout", "acme", label=None), 1)
+    assert "You have not trusted this folder" in _finished(command("run_logout", "acme", label=None), 2)
     _trust(tmp_path)
     assert 'There is no login to the server "acme".' in _finished(command("run_logout", "acme", label=None))
     assert "It has: acme, here." in _finished(command("run_logout", "nobody", label=None), 2)
