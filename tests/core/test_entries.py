@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -620,3 +621,34 @@ def test_frontmatter_deeper_than_any_file_can_hold_is_refused_and_what_was_parse
     entry = parse_entry({"uri": "skill://a/SKILL.md", "frontmatter": raw, "resources": "dynamic"})
     shared["k"] = "changed"
     assert entry.frontmatter["metadata"] == {"k": "v"}
+
+
+@pytest.mark.rule("A1")
+def test_what_an_entry_says_is_hashed_once_and_anew_for_another_entry() -> None:
+    one = parse_entry(entry())
+    shown = one.shown
+    assert one.shown is shown
+    other = replace(one, frontmatter={**one.frontmatter, "license": "MIT"})
+    assert other.shown != shown
+    assert one == parse_entry(entry()), "having been asked makes no difference"
+    assert shown not in repr(one)
+
+
+@pytest.mark.rule("E4")
+@pytest.mark.rule("E5")
+def test_frontmatter_without_end_refuses_its_entry_and_extra_fields_without_end_are_left_out() -> None:
+    endless = [0] * 1_100_000
+    raw = entry()
+    with pytest.raises(EntryError, match="more than 1,048,576 characters"):
+        parse_entry({**raw, "frontmatter": {**raw["frontmatter"], "x": endless}})
+    accepted = parse_entry({**raw, "x": endless})
+    assert accepted == parse_entry(raw)
+
+
+@pytest.mark.rule("B2")
+def test_metadata_that_breaks_the_format_in_many_places_costs_nothing() -> None:
+    raw = entry()
+    raw["frontmatter"] = {**raw["frontmatter"], "metadata": dict.fromkeys(map(str, range(150_000)), 0)}
+    started = time.process_time()
+    parse_entry(raw)
+    assert time.process_time() - started < 10

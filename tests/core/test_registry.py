@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 
 import pytest
@@ -327,3 +328,61 @@ def test_a_skill_nobody_registered_has_no_name() -> None:
 
 def test_a_name_longer_than_any_name_is_unknown_without_looking() -> None:
     assert isinstance(Registry([]).find("a" + "\u0301\u0316" * 500_000), Unknown)
+
+
+# --- Cost ---
+
+LONG = {
+    "marks": "\u0301" * 2030 + "\u0323" * 2030,
+    "marks that come apart": "\u0f73" * 4000,
+    "hidden": "\u200b" * 4000,
+    "words": "\ufdfa" * 4000,
+    "almost too long": "\ufdfa" * 100,
+    "plain": "a" * 4000,
+}
+
+
+@pytest.mark.rule("B2")
+@pytest.mark.rule("N2")
+@pytest.mark.parametrize("family", LONG)
+def test_long_paths_in_any_script_are_told_apart_in_linear_time(family: str) -> None:
+    skills = [served("n", path=f"a{number}{LONG[family]}/n") for number in range(1000)]
+    started = time.process_time()
+    registry = Registry(skills)
+    assert time.process_time() - started < 10
+    names = dict(registry.named())
+    assert len(names) == 1000
+    assert all(registry.find(name) is skill for name, skill in list(names.items())[:20])
+
+
+@pytest.mark.rule("B2")
+@pytest.mark.rule("N2")
+def test_ten_thousand_skills_of_one_name_are_told_apart_in_linear_time() -> None:
+    started = time.process_time()
+    registry = Registry(served(path=f"a{number}/refunds") for number in range(10_000))
+    assert time.process_time() - started < 10
+    assert isinstance(registry.find("refunds"), Ambiguous)
+    assert isinstance(registry.find("acme:a7/refunds"), Registered)
+
+
+@pytest.mark.rule("N2")
+@pytest.mark.parametrize("family", [family for family in LONG if family != "plain"])
+def test_what_is_too_long_to_be_compared_is_no_name_and_every_skill_still_has_one(family: str) -> None:
+    text = LONG[family]
+    skills = [
+        *(local(f"{number}{text}", directory=directory) for number in range(2) for directory in ("a", text)),
+        *(local(text, user=user) for user in (True, False)),
+        *(served("n", path=f"a{number}{text}/n") for number in range(2)),
+        served("n", path=f"a{text}A/n"),
+    ]
+    registry = Registry(skills)
+    check_names(registry, skills)
+    assert all(len(name) < 300 for name, _ in registry.named())
+
+
+@pytest.mark.rule("N2")
+def test_a_long_uri_of_plain_characters_is_still_a_name() -> None:
+    long, other = served("n", path="%C3%A9" * 500 + "/n"), served("n", path="%C3%A8" * 500 + "/n")
+    registry = Registry([long, other])
+    assert registry.name_of(long) == f"acme:{long.identity.uri}"  # type: ignore[union-attr]
+    assert registry.find(registry.name_of(long)) is long

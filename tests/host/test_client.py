@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ from tests.core.builders import publish, skill_md
 from tests.host.scripted import EXTENSION, Scripted, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 pytestmark = pytest.mark.anyio
 
@@ -278,6 +280,8 @@ async def test_a_directory_that_does_not_end_is_an_error() -> None:
     endless: list[tuple[Budgets, dict[str, Any]]] = [
         (Budgets(pages=3), {"resources": [], "nextCursor": "again"}),
         (Budgets(entries=3), {"resources": [{"uri": "skill://a/b"}] * 4}),
+        (Budgets(entries=3), {"resources": ["no child"] * 2, "nextCursor": "again"}),
+        (Budgets(listing_bytes=2000), {"resources": [{"name": "x" * 900}], "nextCursor": "again"}),
     ]
     for budgets, answer in endless:
         answers = Answers(answer)
@@ -286,6 +290,73 @@ async def test_a_directory_that_does_not_end_is_an_error() -> None:
         assert len(answers.asked) <= 3
     with pytest.raises(UnavailableError, match='no array "resources"'):
         await SkillsClient(Answers({"resources": None})).read_directory("skill://a")
+
+
+@pytest.mark.rule("L4")
+async def test_all_directories_of_a_session_together_are_limited() -> None:
+    answers = Answers({"resources": [{"uri": "skill://a/b", "name": "x" * 600}]})
+    client = SkillsClient(answers, budgets=Budgets(server_bytes=1000))
+    assert len(await client.read_directory("skill://a")) == 1
+    with pytest.raises(BudgetError, match="more than 1,000 bytes"):
+        await client.read_directory("skill://a")
+
+
+# B2: what takes long is done in a thread, and what is too much is not done
+
+
+async def turns_during(asking: Awaitable[object]) -> int:
+    """How many turns the event loop takes meanwhile."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        with suppress(SkillquayError):
+            await asking
+        tasks.cancel_scope.cancel()
+    return turns
+
+
+@pytest.mark.rule("B2")
+async def test_other_servers_are_served_while_a_long_entry_is_parsed() -> None:
+    raw = SKILL.entry.to_json()
+    raw["frontmatter"] = {"name": "refunds", "description": "d", "x": [[] for _ in range(200_000)]}
+    assert await turns_during(SkillsClient(Answers({"skill": raw})).get_skill(raw["uri"])) > 15  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("B2")
+@pytest.mark.parametrize("dynamic", [False, True])
+async def test_other_servers_are_served_while_a_long_frontmatter_is_compared(dynamic: bool) -> None:
+    data = skill_md("refunds", "x: [" + "0," * 20_000 + "]")
+    skill = publish({"SKILL.md": data}, dynamic=dynamic)
+    answers = Answers({"skill": skill.entry.to_json()}, {"contents": [{"text": data.decode()}]})
+    assert await turns_during(SkillsClient(answers).read_skill_uri(skill.entry.uri)) > 15
+
+
+@pytest.mark.rule("B2")
+@pytest.mark.rule("L4")
+async def test_millions_of_values_in_a_listing_count_for_more_than_their_digits() -> None:
+    budgets = Budgets(listing_bytes=1_000_000)
+    values: list[Any] = [[0] * 200_000, [[]] * 100_000, dict.fromkeys(map(str, range(100_000)), 0), [10**4000] * 1000]
+    for value in values:
+        endless = {"skills": [{"uri": "skill://a/SKILL.md", "x": value}]}
+        listing = await SkillsClient(Answers(endless), budgets=budgets).list_skills()
+        assert any("more than 1,000,000 bytes" in remark for remark in listing.remarks)
+        assert listing.pages == []
+
+
+@pytest.mark.rule("B2")
+@pytest.mark.rule("L4")
+async def test_entries_beyond_the_bound_are_not_even_weighed() -> None:
+    answers = Answers(page("a") | {"skills": [*page("a")["skills"], *([0] * 1_000_000)]})
+    listing = await SkillsClient(answers, budgets=Budgets(entries=10, listing_bytes=5000)).list_skills()
+    assert listed(listing) == ["a"]
+    assert len(listing.refused) == 9
 
 
 # B1: bytes

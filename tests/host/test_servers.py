@@ -10,8 +10,10 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from skillquay.core.identity import ServerLabel
+from skillquay.errors import ConfigurationError
 from skillquay.host.budgets import Budgets
 from skillquay.host.configuration import HttpServer, StdioServer
+from skillquay.host.listing import Received
 from skillquay.host.servers import SkillServer, given_server
 from tests.core.builders import publish
 from tests.host.scripted import PATIENT, Scripted, failure
@@ -123,3 +125,35 @@ def test_a_server_given_in_code_is_known_by_what_it_was_given_as_without_its_sec
     assert all(label.label == "acme" for label in labels)
     assert "SECRET" not in str([label.scope for label in labels])
     assert labels == [given_server("acme", target)[0] for target in targets]
+
+
+@pytest.mark.parametrize("target", ["http://[x]/", "https://[::1/mcp", HttpServer(url="http://[x]/")], ids=str)
+def test_a_server_given_with_a_url_that_is_none_is_a_mistake_of_the_configuration(target: object) -> None:
+    with pytest.raises(ConfigurationError, match='The URL of the server "acme"'):
+        given_server("acme", target)
+
+
+@pytest.mark.rule("L4")
+@pytest.mark.rule("L3")
+async def test_skills_that_are_not_listed_are_kept_within_the_bound_and_the_oldest_leave() -> None:
+    def hold(*names: str) -> list[str]:
+        for name in names:
+            server.hold(Received(entry=publish(at=f"skill://{name}").entry, expires=0.0))
+        return [received.entry.name for received in server.skills.values()]
+
+    async with known(Scripted(SKILL, publish(at="skill://b")), Budgets(discovery=30, call=30, entries=4)) as server:
+        await server.discover()
+        assert hold("one", "two") == ["refunds", "b", "one", "two"]
+        assert hold("one", "refunds", "three") == ["refunds", "b", "one", "three"], "two was asked for longest ago"
+        await server.discover()
+        assert hold() == ["refunds", "b"]
+        assert hold("four", "five", "six") == ["refunds", "b", "five", "six"]
+    async with known(Scripted(SKILL), Budgets(discovery=30, call=30, entries=1)) as server:
+        await server.discover()
+        assert hold("one", "two") == ["refunds", "two"], "the one that was asked for last can be loaded in any case"
+
+
+async def test_a_server_knows_what_it_was_configured_as() -> None:
+    scripted = Scripted(SKILL)
+    async with known(scripted) as server:
+        assert server.target is scripted.server

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from skillquay.core.digests import Digest
 from skillquay.core.fields import field_findings
-from skillquay.core.findings import Level
 from skillquay.core.hidden import shorten
 from skillquay.core.json_bounds import check_json, copied_json
 from skillquay.core.uris import SkillUri
@@ -41,6 +40,7 @@ Dynamic: TypeAlias = Literal["dynamic"]
 DYNAMIC: Final[Dynamic] = "dynamic"
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _ENTRY_FIELDS = frozenset({"uri", "frontmatter", "resources"})
+_REQUIRED = ("name", "description")  # all other fields may break the format
 _RECORD_FIELDS = frozenset({"uri", "digest", "size"})
 _LARGEST_EXACT = 2**53  # beyond it a JSON number is not one whole number any more
 
@@ -286,9 +286,8 @@ def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
     if not isinstance(raw, Mapping):
         raise EntryError(f"is {_kind(raw)}, not an object.", field="frontmatter", rule="E1")
     check_json(raw)
-    for finding in field_findings(raw):
-        if finding.level is Level.ERROR:
-            raise EntryError(finding.message, field=f"frontmatter.{finding.kind}", rule=finding.rule)
+    for finding in field_findings({key: raw[key] for key in _REQUIRED if key in raw}):
+        raise EntryError(finding.message, field=f"frontmatter.{finding.kind}", rule=finding.rule)
     segment = uri.segments[-2]
     if segment != raw["name"]:
         raise EntryError(
@@ -296,7 +295,7 @@ def _frontmatter(raw: object, uri: SkillUri) -> Mapping[str, object]:
             field="frontmatter.name",
             rule="U2",
         )
-    return MappingProxyType({key: copied_json(value) for key, value in raw.items()})
+    return MappingProxyType({key: value if type(value) is str else copied_json(value) for key, value in raw.items()})
 
 
 def _manifest(raw: list[object], uri: SkillUri, limits: Limits) -> Manifest:

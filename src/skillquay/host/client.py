@@ -35,6 +35,7 @@ EXTENSION: Final = "io.modelcontextprotocol/skills"
 _LONGEST_TTL: Final = 24 * 60 * 60.0
 _QUOTES: Final = 2  # bytes around each text
 _POINTER: Final = 8  # bytes for each value
+_CONTAINER: Final = 16  # bytes for each list and mapping
 _MISSING: Final = frozenset({-32602, -32002})
 
 
@@ -237,13 +238,13 @@ async def _weigh(items: list[object], limit: int) -> int:
 def _weight(items: list[Any], limit: int) -> int:
     """About how many bytes these items are, or more than `limit`: what is too much is not counted to its end.
 
-    No value weighs less than what it takes to point to it: millions of numbers are more than their digits.
+    Values that are written with one or two characters weigh more than these: millions of them take long to parse.
     """
     size = 0
     pending: list[list[Any] | dict[Any, Any]] = [items]
     while pending:
         value = pending.pop()
-        size += len(value) * _POINTER
+        size += _CONTAINER + len(value) * _POINTER
         if size > limit:
             break
         for inner in chain(value, value.values()) if isinstance(value, dict) else value:
@@ -252,6 +253,8 @@ def _weight(items: list[Any], limit: int) -> int:
                 size += len(inner) + _QUOTES
             elif kind is list or kind is dict:
                 pending.append(inner)
+            elif kind is int:
+                size += inner.bit_length() // 4
     return size
 
 
