@@ -127,7 +127,7 @@ def test_the_peers_refuse_the_generated_skills_that_are_foretold_and_take_the_ot
     assert disagreements(tmp_path) == []
     for peer in Peer:
         refusing = sum(peer in refusals for refusals in foretell(tmp_path).values())
-        assert GENERATED / 5 < refusing < GENERATED * 4 / 5  # a generator that only ever fails would prove little
+        assert GENERATED / 10 < refusing < GENERATED * 9 / 10  # a generator that only ever fails would prove little
 
 
 def test_without_the_peers_the_tests_fail_and_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

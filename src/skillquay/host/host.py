@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["SkillHost", "default_state"]
 
 Value = TypeVar("Value")
+_MOST_NAMED = 20
 _MOST_REPORTS = 20
 
 
@@ -147,7 +148,7 @@ class SkillHost:
         collisions = tuple(
             Problem(
                 subject=f'name "{collision.name}"',
-                message=f"Several skills have it: {', '.join(collision.members)}. "
+                message=f"Several skills have it: {_named(collision.members)}. "
                 + (f'The plain name means "{collision.winner}".' if collision.winner else "Use these longer names."),
                 rule="N2",
             )
@@ -389,3 +390,9 @@ class SkillHost:
         with anyio.CancelScope(shield=True):
             await self._running.close()
         self._tasks.cancel_scope.cancel()
+
+
+def _named(members: tuple[str, ...]) -> str:
+    """The first of many names, and how many more there are."""
+    more = f", and {len(members) - _MOST_NAMED:,} more" if len(members) > _MOST_NAMED else ""
+    return ", ".join(shorten(name, 200) for name in members[:_MOST_NAMED]) + more

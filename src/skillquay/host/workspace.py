@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillquay.core.registry import LocalScope
+from skillquay.errors import ConfigurationError
 from skillquay.host.configuration import Configuration, Problem, read_mcp_json
 from skillquay.host.local import LocalEntry, discover
 
@@ -35,7 +36,10 @@ class Workspace:
     def __init__(
         self, folder: str | os.PathLike[str] | None, *, project_skills: Sequence[str], user_skills: Sequence[str]
     ) -> None:
-        self.folder = None if folder is None else os.path.realpath(folder)
+        try:
+            self.folder = None if folder is None else os.path.realpath(folder)
+        except ValueError as error:
+            raise ConfigurationError(f"The folder cannot be used: {error}.", rule="P1") from None
         self._project_skills = tuple(project_skills)
         self._user_skills = tuple(os.path.expanduser(each) for each in user_skills)
 
