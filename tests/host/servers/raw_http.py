@@ -50,7 +50,8 @@ class Asked:
 
 
 def head(status: str = "200 OK", **headers: str) -> bytes:
-    """The head of an answer."""
+    """The head of an answer. It is the last on its connection: no client may try to use that again."""
+    headers = {"connection": "close", **headers}
     lines = [f"HTTP/1.1 {status}", *(f"{key.replace('_', '-')}: {value}" for key, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
