@@ -73,6 +73,7 @@ class Consent:
         self._approver = approver
         self._dynamic = dynamic
         self._asking = anyio.Lock()  # a person is asked one thing at a time
+        self._passed: dict[SkillId, tuple[tuple[int, int], int]] = {}
         self._declined: set[tuple[SkillId, About]] = set()  # of generated skills nothing is kept (A3)
 
     async def observe(
@@ -107,12 +108,18 @@ class Consent:
         """
 
         def refusal() -> str | None:
+            version = self.store.version()
+            if version is not None and self._passed.get(skill) == (version, id(entry)):
+                return None  # nothing that is kept has changed since
             disabled = self.store.disabled()
             if not disabled.isdisjoint((key_of(skill), key_of(skill.server))):
                 return f"{skill} is disabled."
             last = self.store.last_answered(skill, Grant.LOAD)
-            is_denied = last is not None and last.approval.answer is Answer.DENY and last.approval.covers(entry)
-            return f"{skill} was denied." if is_denied else None
+            if last is not None and last.approval.answer is Answer.DENY and last.approval.covers(entry):
+                return f"{skill} was denied."
+            if version is not None:
+                self._passed[skill] = (version, id(entry))
+            return None
 
         if reason := await self._kept(refusal):
             await self.note("refused", skill, reason)

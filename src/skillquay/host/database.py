@@ -127,6 +127,10 @@ class Database(Protocol):
         """Run statements together. With `write`, no other writer comes in between; the end of it is durable."""
         ...
 
+    def version(self) -> tuple[int, int] | None:
+        """A value that changes whenever anyone has changed the content; None where that cannot be told cheaply."""
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...
@@ -181,6 +185,7 @@ class _Sqlite:
         path = os.fspath(where)
         self.shown = shorten(path, 400) or "The empty path"
         self._lock = threading.Lock()
+        self._writes = 0
         try:
             if where != _IN_MEMORY:
                 path = os.path.abspath(path) if path else path
@@ -199,11 +204,21 @@ class _Sqlite:
                 self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield _SqliteTransaction(self._connection)
                 self._connection.execute("COMMIT")
+                self._writes += write
             except _SQLITE_FAILURES as error:
                 raise self._failure(error) from error
             finally:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.rollback()  # nothing is left to roll back after a commit
+
+    def version(self) -> tuple[int, int] | None:
+        """Writes of this connection, and what SQLite knows of those of others."""
+        with self._lock:
+            try:
+                ((others,),) = self._connection.execute("PRAGMA data_version")
+            except _SQLITE_FAILURES as error:
+                raise self._failure(error) from error
+            return self._writes, others
 
     def close(self) -> None:
         """Close the file."""
@@ -328,6 +343,10 @@ class _Postgres:
                 yield transaction
         except self._failures as error:
             raise self._failure(error) from error
+
+    def version(self) -> tuple[int, int] | None:
+        """Nobody knows but the server, and asking it costs as much as asking for the answer."""
+        return None
 
     def close(self) -> None:
         """Close all connections."""

@@ -68,6 +68,10 @@ class Store:
         """The store at a path, `":memory:"` or a `postgresql://` URL. A new file is readable by its user alone."""
         return cls(open_database(where))
 
+    def version(self) -> tuple[int, int] | None:
+        """A value that changes whenever anything kept has changed; None where that cannot be told cheaply."""
+        return self._database.version()
+
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()
