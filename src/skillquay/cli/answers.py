@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["run_approve", "run_approve_server", "run_deny", "run_revoke", "run_switch"]
 
 _NOBODY = "there is nobody to ask: this is not a terminal. Look at what you approve with {look}, then add --yes."
-_GRANTS = {About.LOAD: Grant.LOAD, About.EXECUTE: Grant.EXECUTE, About.TOOLS: Grant.TOOLS}
 _WHAT = {
     About.LOAD: "loading it",
     About.EXECUTE: "running code while it is in use",
@@ -111,7 +110,7 @@ async def _approve(host: SkillHost, *, place: Place, names: list[str], about: li
 
 async def _approve_one(host: SkillHost, outcome: _Outcome, name: str, question: Question, *, yes: bool) -> bool:
     """Ask for one grant and keep it, bound to the very entry that was shown (A1)."""
-    grant = _GRANTS[question.about]
+    grant = Grant(question.about)
     what = _WHAT[question.about]
     if question.about is About.TOOLS and not requested_tools(question.entry):
         outcome.tell(name, grant, None, f'"{name}" asks for no tools; there is nothing to grant.')

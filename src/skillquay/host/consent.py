@@ -53,7 +53,6 @@ _WHAT: Final = {
     About.READ: "A read elsewhere during the use of",
 }
 _OPTIONS: Final = {About.LOAD: "", About.EXECUTE: " --execute", About.TOOLS: " --tools", About.READ: ""}
-_GRANTS: Final = {About.LOAD: Grant.LOAD, About.EXECUTE: Grant.EXECUTE, About.TOOLS: Grant.TOOLS}
 
 
 def key_of(what: SkillId | ServerLabel | Local) -> str:
@@ -193,7 +192,7 @@ class Consent:
 
     async def answer(self, about: About, skill: SkillId, entry: SkillEntry, answer: Answer) -> None:
         """Keep what a person said of their own accord. Of a generated skill nothing can be kept (A3)."""
-        approval = Approval.of(skill, entry, grant=_GRANTS[about], answer=answer)
+        approval = Approval.of(skill, entry, grant=Grant(about), answer=answer)
         await self._kept(partial(self.store.record, approval, entry, at=_now()))
 
     async def approval(self, skill: SkillId, grant: Grant) -> Approval | None:
