@@ -309,6 +309,9 @@ class Interrupted:
         with self._database.transaction(write=write) as transaction:
             yield transaction
 
+    def version(self) -> tuple[int, int] | None:
+        return self._database.version()
+
     def close(self) -> None:
         self._database.close()
 
