@@ -12,6 +12,7 @@
     │   │   ├── SizeMismatchError
     │   │   ├── DigestMismatchError
     │   │   └── FrontmatterMismatchError
+    │   ├── ArchiveError             an archive is not what a skill may be packed as
     │   ├── UnavailableError         it cannot be reached, or does not answer as MCP asks
     │   └── BudgetError              it sends more than the host takes
     ├── RefusedError             the user: their answer, or their policy, stands against it
@@ -29,6 +30,7 @@ came from outside is shown through `visible`, so that no message can carry contr
 from __future__ import annotations
 
 __all__ = [
+    "ArchiveError",
     "AuthorError",
     "BudgetError",
     "ConfigurationError",
@@ -117,6 +119,13 @@ class DigestMismatchError(VerificationError):
 
 class FrontmatterMismatchError(VerificationError):
     """The frontmatter in `SKILL.md` is not the one the entry showed to the user."""
+
+
+class ArchiveError(ServerError):
+    """An archive cannot be unpacked, or what is to be packed could not be: nothing of it is used."""
+
+    def __init__(self, message: str, *, rule: str = "I4") -> None:
+        super().__init__(message, rule=rule)
 
 
 class UnavailableError(ServerError):
