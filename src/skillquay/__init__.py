@@ -5,11 +5,12 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing takes longer to import than everything else here; type checkers know the name
 if TYPE_CHECKING:
     from skillquay.core.digests import Digest
-    from skillquay.core.entries import FileRecord, Manifest, SkillEntry, parse_entries, parse_entry
+    from skillquay.core.entries import FileRecord, Manifest, SkillEntry, parse_entry
     from skillquay.core.findings import Finding, Level
     from skillquay.core.folders import Publication, SkillFolder, publish
     from skillquay.core.frontmatter import Frontmatter, differences, parse_frontmatter
     from skillquay.core.lint import lint
+    from skillquay.core.listings import parse_entries
     from skillquay.core.questions import About, Question, Reply
     from skillquay.core.uris import SkillUri
     from skillquay.core.verification import VerifiedFile, VerifiedSkill, verify_file, verify_skill
@@ -84,7 +85,8 @@ __all__ = [
 
 _HOMES = {
     "core.digests": ("Digest",),
-    "core.entries": ("FileRecord", "Manifest", "SkillEntry", "parse_entries", "parse_entry"),
+    "core.entries": ("FileRecord", "Manifest", "SkillEntry", "parse_entry"),
+    "core.listings": ("parse_entries",),
     "core.findings": ("Finding", "Level"),
     "core.folders": ("Publication", "SkillFolder", "publish"),
     "core.frontmatter": ("Frontmatter", "differences", "parse_frontmatter"),

@@ -326,7 +326,7 @@ def test_bytes_are_taken_only_as_the_held_entry_has_them() -> None:
 def test_a_nested_skill_md_taken_through_the_skill_around_it_is_a_file_and_nothing_more() -> None:
     file = acting(REFUNDS).accept(REFUNDS.uri("deep/inner/SKILL.md"), INNER.skill_md)
     assert type(file) is VerifiedFile
-    assert not hasattr(file, "entry")
+    assert file.entry == REFUNDS.entry
 
 
 @pytest.mark.rule("E6")

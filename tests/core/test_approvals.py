@@ -104,7 +104,7 @@ class Lives(RuleBasedStateMachine):
         assert sorted(each.approval.grant for each in ended) == sorted(approval.grant for approval in gone)
         for revocation in ended:
             assert revocation.approval in gone
-            assert revocation.change == compare(revocation.approval.pairs, entry.resources)
+            assert revocation.change == compare(revocation.approval.pairs, entry.pairs)
             assert revocation.change
         assert dict(before.standing) == earlier, "an earlier value was changed"
 

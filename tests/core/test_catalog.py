@@ -19,6 +19,7 @@ from skillquay.core.catalog import (
     find_children,
     find_file,
     name_findings,
+    nesting_note,
     page_of_children,
 )
 from skillquay.core.findings import Level
@@ -597,3 +598,36 @@ def test_the_operator_is_told_of_a_first_segment_that_is_no_plain_name(first: st
 def test_plain_names_that_nothing_shares_are_not_remarked_on() -> None:
     entries = [publish(at=f"skill://{path}").entry for path in ("a", "b.c_d~e/f", "g-1/é/h")]
     assert list(name_findings(entry.uri for entry in entries)) == []
+
+
+# I12: skills in skills
+
+
+@pytest.mark.rule("I12")
+def test_a_skill_that_lies_in_another_is_told_from_those_that_do_not() -> None:
+    assert [each.uri for each in catalog_of({"a", "ab", "a-b"}).outermost()] == [
+        f"skill://{name}/SKILL.md" for name in ("a-b", "a", "ab")
+    ]
+    nested = catalog_of(set(NAMES))
+    assert {each.uri for each in nested.outermost()} == {
+        SKILLS[name].uri for name in ("a", "ab", "a-b", "b", "c/a/b", "d%20d/x", "é/x", "z")
+    }
+    deep = catalog(*(publish(at=f"skill://{path}").entry for path in ("x/y", "x/y/p/q/r", "x%20/y/z")))
+    assert [each.uri for each in deep.outermost()] == ["skill://x%20/y/z/SKILL.md", "skill://x/y/SKILL.md"]
+    other = catalog(publish(at="github://x").entry, publish(at="skill://x/y").entry)
+    assert len(list(other.outermost())) == 2
+    spelled = catalog(publish(at="skill://%78").entry, publish(at="skill://x/y").entry)
+    assert [each.uri for each in spelled.outermost()] == ["skill://%78/SKILL.md"]
+
+
+@given(some_names)
+def test_the_outermost_skills_are_those_with_none_around_them(names: set[str]) -> None:
+    found = catalog_of(names)
+    assert list(found.outermost()) == [each for each in found.listed if len(list(found.around(each.uri))) == 1]
+
+
+@pytest.mark.rule("I12")
+def test_an_operator_learns_how_many_skills_lie_in_others() -> None:
+    assert nesting_note(catalog_of({"a", "z"})) is None
+    assert (nesting_note(catalog_of({"b", "b/a"})) or "").startswith("1 skill that lies in another one is not in ")
+    assert (nesting_note(catalog_of({"b", "b/a", "b/b"})) or "").startswith("2 skills that lie in others are not in ")

@@ -42,7 +42,7 @@ B = publish({"SKILL.md": skill_md("refunds", TOOLS), "a.md": b"2"})
 GENERATED = publish(dynamic=True)
 INNER = publish(at="skill://refunds/deep/inner")
 OUTER = publish({"deep/inner/SKILL.md": INNER.skill_md})
-CHANGE = compare(A.manifest.pairs, B.manifest)
+CHANGE = compare(A.manifest.pairs, B.manifest.pairs)
 ANYTHING = Policy()
 
 
@@ -93,7 +93,7 @@ def test_a_skill_nobody_was_asked_about_is_asked_about() -> None:
 @pytest.mark.rule("A2")
 @pytest.mark.parametrize("now", [B, GENERATED], ids=["rewritten", "dynamic"])
 def test_who_is_asked_again_is_shown_what_changed(now: Published) -> None:
-    change = compare(A.manifest.pairs, now.entry.resources)
+    change = compare(A.manifest.pairs, now.entry.pairs)
     decision = decide(A.id(), now.entry, None, ANYTHING, change=change)
     assert isinstance(decision, Ask)
     assert decision.change == change
@@ -183,7 +183,7 @@ def test_after_a_failed_check_a_changed_entry_is_asked_about_with_what_changed()
     decision = decide_recovery(A.id(), GENERATED.entry, A.entry, ANYTHING)
     assert isinstance(decision, Ask)
     assert decision.change is not None
-    assert decision.change.added == compare((), A.manifest).added
+    assert decision.change.added == compare((), A.manifest.pairs).added
 
 
 @pytest.mark.rule("V3")

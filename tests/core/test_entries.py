@@ -13,16 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillquay.core.digests import Digest
-from skillquay.core.entries import (
-    DYNAMIC,
-    LIMITS,
-    FileRecord,
-    Limits,
-    Manifest,
-    SkillEntry,
-    parse_entries,
-    parse_entry,
-)
+from skillquay.core.entries import DYNAMIC, LIMITS, FileRecord, Limits, Manifest, SkillEntry, parse_entry
+from skillquay.core.listings import parse_entries
 from skillquay.core.uris import SkillUri
 from skillquay.errors import EntryError
 

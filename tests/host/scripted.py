@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect as inspection
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +17,7 @@ from skillquay.host.approver import Approver, Inspect
 from skillquay.host.budgets import Budgets
 from skillquay.host.host import SkillHost
 from skillquay.wire.contents import contents
+from skillquay.wire.index_json import INDEX_URI
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.core.builders import Published
 
-__all__ = ["EXTENSION", "PATIENT", "Handler", "Person", "Scripted", "failure", "hosting", "local_skill"]
+__all__ = ["EXTENSION", "PATIENT", "Handler", "Person", "Scripted", "failure", "hosting", "local_skill", "of_draft"]
 
 EXTENSION = "io.modelcontextprotocol/skills"
 PATIENT = Budgets(discovery=30, call=30)
@@ -33,6 +35,7 @@ PATIENT = Budgets(discovery=30, call=30)
 MODERN = "2026-07-28"
 _COMPLETE = {"resultType": "complete"}
 _ENVELOPES: dict[str, dict[str, Any]] = {  # without which the SDK takes nothing
+    "resources/list": {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"},
     "resources/read": {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"},
     "resources/directory/read": _COMPLETE,
     "skills/list": _COMPLETE,
@@ -51,7 +54,8 @@ class Scripted:
     """Honest about these skills until it is told otherwise. All of it may be changed while it runs.
 
     `entries` are listed, `unlisted` are given by `skills/get` only, `files` are what is read; `on` has the handlers
-    that lie; `asked` is what was asked, in order; `changes` promises notices of changes.
+    that lie; `asked` is what was asked, in order; `changes` promises notices of changes; `announces` are its
+    capabilities, where it has others than v1.
     """
 
     def __init__(self, *skills: Published, directories: bool = False, declared: object = None) -> None:
@@ -62,6 +66,7 @@ class Scripted:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.ttl: Any = 60_000
         self.changes = False
+        self.announces: dict[str, Any] | None = None
         self.declared: object = ({"directoryRead": True} if directories else {}) if declared is None else declared
         self.server: Server[Any] = Server("honest-server", version="1")
         self.server.middleware.append(self._answer)
@@ -95,7 +100,7 @@ class Scripted:
             capabilities: dict[str, Any] = {"resources": {"listChanged": True} if self.changes else {}}
             if self.declared is not False:
                 capabilities["extensions"] = {EXTENSION: self.declared}
-            result["capabilities"] = capabilities
+            result["capabilities"] = capabilities if self.announces is None else self.announces
         return result
 
     # The honest answers.
@@ -127,6 +132,26 @@ class Scripted:
         if not children:
             raise failure(message="That is not a directory.")
         return {"resources": list(children.values())}
+
+
+def of_draft(
+    files: Mapping[str, bytes], *, index: object = None, announces: dict[str, Any] | None = None, listed: Any = ()
+) -> Scripted:
+    """A server that knows no method of v1. It reads these files, and its index where it is given one."""
+
+    def unknown(_: Mapping[str, Any]) -> dict[str, Any]:
+        raise failure(METHOD_NOT_FOUND, "Method not found")
+
+    server = Scripted()
+    server.announces = {"resources": {}, "extensions": {EXTENSION: {}}} if announces is None else announces
+    server.on["skills/list"] = server.on["skills/get"] = unknown
+    server.on["resources/list"] = lambda _: {
+        "resources": [{"name": "x", **({"uri": each} if isinstance(each, str) else each)} for each in listed]
+    }
+    server.files = dict(files)
+    if index is not None:
+        server.files[INDEX_URI] = json.dumps(index).encode()
+    return server
 
 
 class Person(Approver):

@@ -15,10 +15,11 @@ from skillquay.core.approvals import Approval, Approvals, Grant, requested_tools
 from skillquay.core.context import LocalSkill, render_file, render_skill
 from skillquay.core.decisions import Ask, Policy, Refuse, decide, decide_execution, decide_read, granted_tools
 from skillquay.core.decisions import decide_recovery as decide_after_failure
-from skillquay.core.entries import LIMITS, Manifest, SkillEntry, parse_entries, parse_entry
+from skillquay.core.entries import LIMITS, Manifest, SkillEntry, parse_entry
 from skillquay.core.hidden import visible
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.lenient import read_leniently
+from skillquay.core.listings import parse_entries
 from skillquay.core.registry import Local, LocalScope, Registered, Registry
 from skillquay.core.uris import SkillUri
 from skillquay.core.verification import accept_dynamic, verify_skill

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skillquay.core import decisions, entries, verification
+from skillquay.core import decisions, listings, verification
 from skillquay.core.acting import ActingSkill, Windows
 from skillquay.core.approvals import Approval, Grant, requested_tools
 from skillquay.core.decisions import Ask, Policy, Proceed
@@ -303,7 +303,7 @@ def plain_names(spoil: Spoil) -> None:
 
 @fails(*starting("entry-n"), "manifest-parent", "file-entry", "plain-path-in-manifest", "manifest-nul")
 def one_bad_entry_loses_the_page(spoil: Spoil) -> None:
-    original = entries.parse_entries
+    original = listings.parse_entries
 
     def parse_entries(raw: Sequence[object]) -> Any:
         accepted, refused = original(raw)

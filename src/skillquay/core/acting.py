@@ -43,7 +43,7 @@ class ActingSkill:
     bytes_read: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loaded, VerifiedSkill | UnverifiedSkill) or self.loaded.entry.uri != self.skill.uri:
+        if not isinstance(self.loaded, VerifiedSkill | UnverifiedSkill) or self.loaded.entry.identity != self.skill.uri:
             raise TypeError("A window opens on a skill that went through verification, under its own identity.")
 
     @property

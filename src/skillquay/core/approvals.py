@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skillquay.core.changes import ManifestChange, compare
-from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
 from skillquay.errors import VerificationError
 
@@ -68,14 +67,14 @@ class Approval:
 
     @classmethod
     def of(cls, skill: SkillId, entry: SkillEntry, *, grant: Grant, answer: Answer) -> Approval:
-        """Bind an answer to this entry. A dynamic skill has nothing to bind to: that is refused (A3)."""
-        if not isinstance(entry.resources, Manifest):
+        """Bind an answer to this entry. One that does not cover the whole skill gives nothing to bind to (A3, I9)."""
+        if entry.pairs is None:
             raise VerificationError(
                 f"{skill} is dynamic: an answer about it holds once and cannot be kept.", uri=entry.uri, rule="A3"
             )
-        if entry.uri != skill.uri:
+        if entry.identity != skill.uri:
             raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="A1")
-        return cls(skill=skill, grant=grant, answer=answer, pairs=entry.resources.pairs, shown=entry.shown)
+        return cls(skill=skill, grant=grant, answer=answer, pairs=entry.pairs, shown=entry.shown)
 
     @property
     def fingerprint(self) -> str:
@@ -84,12 +83,11 @@ class Approval:
 
     def change_to(self, entry: SkillEntry) -> ManifestChange:
         """What moved between what the answer was about and this entry."""
-        return replace(compare(self.pairs, entry.resources), frontmatter_changed=self.shown != entry.shown)
+        return replace(compare(self.pairs, entry.pairs), frontmatter_changed=self.shown != entry.shown)
 
     def covers(self, entry: SkillEntry) -> bool:
         """True when the files are those the answer was about, every one, and the frontmatter is the one shown."""
-        files = entry.resources
-        return isinstance(files, Manifest) and files.pairs == self.pairs and entry.shown == self.shown
+        return entry.pairs is not None and entry.pairs == self.pairs and entry.shown == self.shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +118,7 @@ class Approvals:
 
     def observe(self, skill: SkillId, entry: SkillEntry) -> tuple[Approvals, tuple[Revocation, ...]]:
         """An entry was seen. Every answer about other content ends for good: A, B, A revives nothing (A2)."""
-        if entry.uri.key != skill.key:
+        if entry.identity.key != skill.key:
             raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="N1")
         ended = tuple(
             Revocation(approval=approval, change=approval.change_to(entry))

@@ -32,6 +32,7 @@ __all__ = [
     "find_children",
     "find_file",
     "name_findings",
+    "nesting_note",
     "page_of_children",
 ]
 
@@ -55,17 +56,19 @@ class Node:
 class Listed:
     """An entry in the form a catalog keeps ten thousand of: written once, as the JSON text that travels.
 
-    `empty` are the paths of directories in it that hold nothing; a manifest does not know them (D1).
+    `empty` are the paths of directories in it that hold nothing, `executable` those of files that can be run; a
+    manifest knows neither (D1, I3).
     """
 
     uri: SkillUri
     text: bytes
     empty: tuple[str, ...] = ()
+    executable: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, entry: SkillEntry, empty: tuple[str, ...] = ()) -> Self:
+    def of(cls, entry: SkillEntry, empty: tuple[str, ...] = (), executable: tuple[str, ...] = ()) -> Self:
         """Write an entry down."""
-        return cls(entry.uri, entry.to_text().encode(), empty)
+        return cls(entry.uri, entry.to_text().encode(), empty, executable)
 
     @property
     def entry(self) -> SkillEntry:
@@ -126,6 +129,15 @@ class Catalog:
         key = uri.key
         for length in range(len(key), 1, -1):
             if listed := self._by_root.get(key[:length]):
+                yield listed
+
+    def outermost(self) -> Iterator[Listed]:
+        """The skills that lie in no other, in the order of their URIs (I12)."""
+        by_root = self._by_root
+        lengths = sorted(set(map(len, by_root)))
+        for listed in self.listed:
+            root = _root(listed.uri) if len(lengths) > 1 else ()
+            if not any(root[:length] in by_root for length in lengths if length < len(root)):
                 yield listed
 
     def page(
@@ -221,6 +233,13 @@ def name_findings(skills: Iterable[SkillUri]) -> Iterator[Finding]:
                 message=f'{len(uris)} skills are named "{name}": {", ".join(map(shorten, sorted(uris)[:5]))}.',
                 fix="Give each a name of its own; hosts must tell them apart by path.",
             )
+
+
+def nesting_note(catalog: Catalog) -> str | None:
+    """What an operator should know about skills that the indexes of the drafts before v1 may not list (I12)."""
+    nested = len(catalog) - sum(1 for _ in catalog.outermost())
+    what = "1 skill that lies in another one is" if nested == 1 else f"{nested:,} skills that lie in others are"
+    return f"{what} not in skill://index.json, whose drafts forbid nesting; skills/list has all." if nested else None
 
 
 def _root(uri: SkillUri) -> tuple[str, ...]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skillquay.core.entries import Manifest
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from skillquay.core.entries import Dynamic
 
 __all__ = ["ManifestChange", "compare"]
 
@@ -32,12 +28,12 @@ class ManifestChange:
         return bool(self.added or self.removed or self.rewritten or self.became_dynamic or self.frontmatter_changed)
 
 
-def compare(before: Iterable[tuple[str, str]], now: Manifest | Dynamic) -> ManifestChange:
-    """The change from the (uri, digest) pairs once approved to the files published now."""
+def compare(before: Iterable[tuple[str, str]], now: Iterable[tuple[str, str]] | None) -> ManifestChange:
+    """The change from the (uri, digest) pairs once approved to those published now, if there are any."""
     old = dict(before)
-    if not isinstance(now, Manifest):
+    if now is None:
         return ManifestChange(removed=tuple(sorted(old)), became_dynamic=True)
-    new = dict(now.pairs)
+    new = dict(now)
     return ManifestChange(
         added=tuple(sorted(new.keys() - old.keys())),
         removed=tuple(sorted(old.keys() - new.keys())),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from skillquay.core.drafts import Assurance
 from skillquay.core.hidden import visible
 from skillquay.core.verification import UnverifiedFile, UnverifiedSkill, VerifiedFile, VerifiedSkill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from skillquay.core.entries import SkillEntry
     from skillquay.core.identity import ServerLabel, SkillId
 
 __all__ = [
@@ -32,6 +34,12 @@ __all__ = [
 
 _TAGS = ("skill-content", "skill-file", "skill-files", "available-skills", "resource-content", "tool-result")
 _UNVERIFIABLE = "generated, not verifiable"
+_NOT_VERIFIABLE = "not verifiable"
+_PROOF = {
+    Assurance.WHOLE: "as listed by that server",
+    Assurance.SKILL_MD: "as listed by that server; its other files are not verifiable",
+    Assurance.NONE: _NOT_VERIFIABLE,
+}
 _LONGEST_SENTENCE = 2000
 
 # Characters that look like one of ours and that no normalisation brings together. A closing tag may have a backslash.
@@ -123,16 +131,21 @@ def render_skill(
             raise TypeError("A local skill has no server as its origin.")
         attributes = {"origin": "local", "name": skill.name, "directory": skill.directory}
         return _tagged("skill-content", attributes, skill.body)
-    if not isinstance(skill, VerifiedSkill | UnverifiedSkill) or origin is None or origin.uri != skill.entry.uri:
+    if not isinstance(skill, VerifiedSkill | UnverifiedSkill) or origin is None or origin.uri != skill.entry.identity:
         raise TypeError("A served skill is rendered from a verified or explicitly unverified value, with its identity.")
     attributes = {
         "origin": f"MCP server {origin.server}",
         "name": skill.entry.name,
         "uri": str(skill.entry.uri),
-        "content": "as listed by that server" if isinstance(skill, VerifiedSkill) else _UNVERIFIABLE,
+        "content": _proven(skill.entry),
     }
     text, shortened = _cut(skill.body, limit)
     return _tagged("skill-content", attributes | shortened, text)
+
+
+def _proven(entry: SkillEntry) -> str:
+    """How much of the skill was, and can be, verified (I9)."""
+    return _PROOF[entry.assurance] if entry.draft is not None or entry.pairs is not None else _UNVERIFIABLE
 
 
 def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: int | None = None) -> str:
@@ -141,11 +154,11 @@ def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: 
     A text of more than `limit` characters is shortened, and the tag says so. A nested skill's `SKILL.md` comes this way
     too, as a file like any other (A4).
     """
-    if not isinstance(file, VerifiedFile | UnverifiedFile) or not origin.uri.root.contains(file.uri):
+    if not isinstance(file, VerifiedFile | UnverifiedFile) or origin.uri.key != file.entry.identity.key:
         raise TypeError("A file is rendered from a verified or explicitly unverified value, with its skill's identity.")
     attributes = {"origin": f"MCP server {origin.server}", "uri": str(file.uri)}
-    if isinstance(file, UnverifiedFile):
-        attributes["content"] = _UNVERIFIABLE
+    if file.entry.assurance is not Assurance.WHOLE:
+        attributes["content"] = _UNVERIFIABLE if file.entry.draft is None else _NOT_VERIFIABLE
     text, shortened = _decoded(file.data, limit)
     return _tagged("skill-file", attributes | shortened, text)
 

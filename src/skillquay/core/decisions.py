@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from skillquay.core.approvals import Answer, Approval, Grant, requested_tools
 from skillquay.core.changes import compare
-from skillquay.core.entries import DYNAMIC, Manifest
+from skillquay.core.drafts import Assurance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,14 +111,11 @@ def decide(
     """May this served skill be loaded? Only an approval of exactly this skill and content lets it proceed unasked."""
     if skill in policy.disabled_skills or skill.server in policy.disabled_servers:
         return Refuse(reason=f"{skill} is disabled.", rule="A5")
-    if entry.resources == DYNAMIC:
+    if entry.assurance is not Assurance.WHOLE:
+        why = _unverifiable(entry)
         if not policy.dynamic:
-            return Refuse(reason=f"{skill} is generated anew at each reading, and such skills are declined.", rule="E6")
-        return Ask(
-            question=f"Load {skill} once? Its content is generated, so nothing can verify it.",
-            change=change,
-            can_be_kept=False,
-        )
+            return Refuse(reason=f"{skill} {why}, and such skills are declined.", rule="E6")
+        return Ask(question=f"Load {skill} once? It {why}.", change=change, can_be_kept=False)
     if approval is None or not _about(approval, skill, Grant.LOAD) or not approval.covers(entry):
         return Ask(question=f"Load {skill}?", change=change)
     if approval.answer is not Answer.ALLOW:
@@ -133,8 +130,7 @@ def decide_recovery(skill: SkillId, held: SkillEntry, fresh: SkillEntry, policy:
     """
     if held.says == fresh.says:
         return Refuse(reason=f"{skill} is not what its server says it is, and its entry has not changed.", rule="V3")
-    before = held.resources.pairs if isinstance(held.resources, Manifest) else ()
-    change = replace(compare(before, fresh.resources), frontmatter_changed=held.shown != fresh.shown)
+    change = replace(compare(held.pairs or (), fresh.pairs), frontmatter_changed=held.shown != fresh.shown)
     return decide(skill, fresh, None, policy, change=change)
 
 
@@ -157,7 +153,7 @@ def decide_execution(acting: Iterable[tuple[SkillId, SkillEntry, Approval | None
     for skill, entry, approval in acting:
         if approval is None or not _about(approval, skill, Grant.EXECUTE) or not approval.covers(entry):
             missing.append(str(skill))
-            kept = kept and entry.resources != DYNAMIC
+            kept = kept and entry.assurance is Assurance.WHOLE
         elif approval.answer is not Answer.ALLOW:
             return Refuse(reason=f"Running code was denied for {skill}.", rule="X1")
     if not missing:
@@ -220,6 +216,14 @@ def _may_complete(word: str) -> bool:
     if "*" not in word and "{" not in word and len("".join((beginning, *fixed))) + len(others) < _SHORTEST:
         return False  # such as `a[0]`
     return (not beginning or beginning in _BEGINNINGS) and all(piece in _PIECES for piece in fixed)
+
+
+def _unverifiable(entry: SkillEntry) -> str:
+    if entry.draft is None:
+        return "is generated anew at each reading, so nothing can verify it"
+    if entry.assurance is Assurance.SKILL_MD:
+        return "is served in a way that lets only its SKILL.md be verified"
+    return "is served in a way that lets nothing be verified"
 
 
 def _about(approval: Approval, skill: SkillId, grant: Grant) -> bool:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from skillquay.core.digests import Digest
+from skillquay.core.drafts import Assurance, Dialect
 from skillquay.core.fields import field_findings
 from skillquay.core.hidden import shorten
 from skillquay.core.json_bounds import check_json, copied_json
@@ -18,7 +19,9 @@ from skillquay.core.uris import SkillUri
 from skillquay.errors import EntryError, UriError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
+
+    from skillquay.core.drafts import Draft
 
 __all__ = [
     "DYNAMIC",
@@ -27,13 +30,9 @@ __all__ = [
     "FileRecord",
     "Limits",
     "Manifest",
-    "Refused",
     "SkillEntry",
-    "parse_each",
-    "parse_entries",
     "parse_entry",
     "read_own_entry",
-    "reconcile",
 ]
 
 Dynamic: TypeAlias = Literal["dynamic"]
@@ -116,12 +115,16 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillEntry:
-    """One skill as its server publishes it: `uri`, `frontmatter`, `resources`, and whatever else was there (E1)."""
+    """One skill as its server publishes it: `uri`, `frontmatter`, `resources`, and whatever else was there (E1).
+
+    `draft` is there when the entry was translated from a dialect older than v1 (I9).
+    """
 
     uri: SkillUri
     frontmatter: Mapping[str, object]
     resources: Manifest | Dynamic
     extra: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    draft: Draft | None = None
     _shown: str = field(default="", init=False, repr=False, compare=False)
 
     @property
@@ -140,19 +143,57 @@ class SkillEntry:
         return self.uri.root
 
     @property
+    def identity(self) -> SkillUri:
+        """What tells the skill from all others of its server: its URI, or that of its only archive (N1, I13)."""
+        draft = self.draft
+        return draft.archive.url if draft and draft.archive and draft.is_archive_only else self.uri
+
+    @property
+    def dialect(self) -> Dialect:
+        """What its server speaks."""
+        return Dialect.CURRENT if self.draft is None else self.draft.dialect
+
+    @property
+    def assurance(self) -> Assurance:
+        """How much of the skill the entry lets a host verify (I9)."""
+        draft = self.draft
+        if draft is not None and draft.archive is not None:
+            return Assurance.WHOLE if draft.archive.digest else Assurance.NONE
+        if isinstance(self.resources, Manifest):
+            return Assurance.WHOLE
+        return Assurance.SKILL_MD if draft is not None and draft.skill_md else Assurance.NONE
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...] | None:
+        """The (uri, digest) pairs that an approval binds to; None where they would not cover the whole skill (A1, A3).
+
+        The digest of an archive covers all that is in it, before and after it is unpacked.
+        """
+        if self.draft is not None and (archive := self.draft.archive) is not None:
+            return None if archive.digest is None else ((str(archive.url), str(archive.digest)),)
+        return self.resources.pairs if isinstance(self.resources, Manifest) else None
+
+    @property
     def shown(self) -> str:
-        """One value for all that the frontmatter says; what a person was shown when they approved (A1, A5)."""
+        """One value for all that the frontmatter says; what a person was shown when they approved (A1, A5).
+
+        What a dialect shows is its own: an answer about a skill in one of them is none in another (I9).
+        """
         if not self._shown:
             text = json.dumps(dict(self.frontmatter), sort_keys=True, separators=(",", ":"))
+            if self.draft is not None:
+                text = f"{self.draft.dialect.name} {text}"
             object.__setattr__(self, "_shown", sha256(text.encode()).hexdigest())  # nothing it is made of can change
         return self._shown
 
     @property
     def says(self) -> tuple[object, ...]:
         """All that an entry says of a skill, however it orders its files; equal exactly when it says the same."""
+        if self.draft is not None and self.draft.archive is not None:
+            return (self.identity.key, self.shown, self.draft.archive)
         files = self.resources.files if isinstance(self.resources, Manifest) else ()
         listed = frozenset((file.uri.key, file.digest, file.size) for file in files)
-        return (self.uri.key, self.shown, listed)
+        return (self.uri.key, self.shown, listed, self.draft.skill_md if self.draft else None)
 
     def to_text(self) -> str:
         """The entry as it travels, written out. No character of a URI or a digest needs an escape in JSON."""
@@ -175,69 +216,6 @@ class SkillEntry:
             "frontmatter": dict(self.frontmatter),
             "resources": resources,
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """An entry that was not accepted, and why. `uri` is shown text, never a URI to use."""
-
-    index: int
-    uri: str
-    reason: str
-    rule: str
-    field: str
-
-
-def parse_entries(raw: Sequence[object], *, limits: Limits = LIMITS) -> tuple[list[SkillEntry], list[Refused]]:
-    """Accept or refuse each entry of a listing alone: one bad entry never loses the others (E5)."""
-    return reconcile(parse_each(raw, limits=limits))
-
-
-def parse_each(raw: Sequence[object], *, first: int = 0, limits: Limits = LIMITS) -> list[SkillEntry | Refused]:
-    """Each entry of a page of a listing on its own; `first` is the place of the page in the listing."""
-    parsed: list[SkillEntry | Refused] = []
-    for index, item in enumerate(raw, first):
-        try:
-            parsed.append(parse_entry(item, limits=limits))
-        except EntryError as error:
-            uri = item.get("uri") if isinstance(item, Mapping) else None
-            parsed.append(_refused(index, uri if isinstance(uri, str) else "(no uri)", error))
-    return parsed
-
-
-def reconcile(parsed: Sequence[SkillEntry | Refused]) -> tuple[list[SkillEntry], list[Refused]]:
-    """The entries of a whole listing that stand beside each other.
-
-    A skill that is listed twice counts once. Where its entries contradict each other, none of them is believed.
-    """
-    accepted: dict[tuple[str, ...], tuple[int, SkillEntry]] = {}
-    contradicted: set[tuple[str, ...]] = set()
-    refused: list[Refused] = []
-    for index, entry in enumerate(parsed):
-        if isinstance(entry, Refused):
-            refused.append(entry)
-            continue
-        key = entry.uri.key
-        if key not in accepted and key not in contradicted:
-            accepted[key] = (index, entry)
-        elif key in accepted and accepted[key][1].says == entry.says:
-            again = EntryError("this URI was listed before in the same listing.", field="uri", rule="E5")
-            refused.append(_refused(index, entry.uri, again))
-        else:
-            if key in accepted:
-                first, other = accepted.pop(key)
-                refused.append(_refused(first, other.uri, _contradiction()))
-            contradicted.add(key)
-            refused.append(_refused(index, entry.uri, _contradiction()))
-    return [entry for _, entry in accepted.values()], sorted(refused, key=lambda each: each.index)
-
-
-def _contradiction() -> EntryError:
-    return EntryError("this URI is listed more than once, with different content.", field="uri", rule="E5")
-
-
-def _refused(index: int, uri: str, error: EntryError) -> Refused:
-    return Refused(index=index, uri=shorten(uri), reason=error.message, rule=error.rule, field=error.field)
 
 
 def parse_entry(raw: object, *, limits: Limits = LIMITS) -> SkillEntry:

@@ -26,7 +26,8 @@ class SkillFolder:
     `root` is the directory's URI (`skill://acme/billing/refunds`). `files` holds every file that would be published,
     `SKILL.md` included, in the order of their URIs; `findings` is what the reading itself came upon. Reading stops at
     the limits of E4, so `file_count` and `size` may say more than `files` shows. `empty` are the paths of directories
-    with nothing in them. `stamp` tells later, at a look, that nothing changed; only outermost skills have one.
+    with nothing in them, `executable` those of files that can be run. `stamp` tells later, at a look, that nothing
+    changed; only outermost skills have one.
     """
 
     root: SkillUri
@@ -37,6 +38,7 @@ class SkillFolder:
     size: int
     findings: tuple[Finding, ...] = ()
     empty: tuple[str, ...] = ()
+    executable: tuple[str, ...] = ()
     stamp: str | None = None
 
     @property

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from skillquay.core.approvals import requested_tools
 from skillquay.core.calls import call_lines
 from skillquay.core.decisions import inert_fields
+from skillquay.core.drafts import Dialect
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten, visible
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skillquay.core.changes import ManifestChange
+    from skillquay.core.drafts import Draft
     from skillquay.core.entries import SkillEntry
     from skillquay.core.identity import ServerLabel, SkillId
 
@@ -94,8 +96,11 @@ class Question:
 
     def _files(self) -> Iterator[str]:
         manifest = self.entry.resources
+        draft = self.entry.draft
+        if draft is not None:
+            yield f"  served as     {draft.dialect}: {self.entry.assurance}"
         if not isinstance(manifest, Manifest):
-            yield "  files         generated anew at each reading; nothing can verify them"
+            yield f"  files         {_without_list(draft)}"
             return
         yield f"  files         {len(manifest):,}, {manifest.size:,} bytes in all"
         files = [(self.entry.root.relative(file.uri), file.size) for file in manifest.files]
@@ -124,6 +129,17 @@ class Question:
             for uri in ordered[:_MOST_FILES]:
                 yield f"    {word:<9} {visible(uri)}"
             yield from _rest([unquote(uri) for uri in ordered], f" {word}")
+
+
+def _without_list(draft: Draft | None) -> str:
+    """What is told of the files of a skill whose entry does not list them."""
+    if draft is None:
+        return "generated anew at each reading; nothing can verify them"
+    if draft.archive is not None:
+        return f"in the archive {visible(draft.archive.url)}, which is fetched when the skill is loaded"
+    if draft.dialect is Dialect.PRIMITIVE:
+        return "named by its server when the skill is loaded"
+    return "not listed by its server; they are read as the instructions name them"
 
 
 def _may_be_run(path: str) -> bool:

@@ -176,7 +176,8 @@ def _qualified_forms(skill: Registered) -> Iterator[str]:
     else:
         label = identity.server.label
         yield f"{label}:{skill.name}"
-        yield f"{label}:{'/'.join(identity.uri.segments[:-1])}"
+        path = identity.uri.segments if not identity.uri.is_skill else identity.uri.segments[:-1]
+        yield f"{label}:{'/'.join(path)}"
         yield f"{label}:{identity.uri}"
 
 

@@ -6,23 +6,28 @@ holds one knows that every check was done, and whoever forgets a check has a typ
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn, final
 
 from skillquay.core.digests import Digest
-from skillquay.core.entries import LIMITS, Manifest, SkillEntry
+from skillquay.core.drafts import Dialect
+from skillquay.core.entries import LIMITS, FileRecord, Manifest, SkillEntry
 from skillquay.core.frontmatter import cut, differences
 from skillquay.core.hidden import shorten
+from skillquay.core.uris import SKILL_MD
 from skillquay.errors import (
     DigestMismatchError,
     FrontmatterError,
     FrontmatterMismatchError,
     SizeMismatchError,
     UnlistedFileError,
+    UriError,
     VerificationError,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skillquay.core.uris import SkillUri
 
 __all__ = [
@@ -32,6 +37,9 @@ __all__ = [
     "VerifiedSkill",
     "accept_dynamic",
     "accept_dynamic_file",
+    "accept_instructions",
+    "open_archive",
+    "verify_archive",
     "verify_file",
     "verify_skill",
 ]
@@ -61,6 +69,7 @@ class _Checked:
 class VerifiedFile(_Checked):
     """The bytes of one listed file, as the held entry describes them. Consistent is not the same as safe (V4)."""
 
+    entry: SkillEntry
     uri: SkillUri
     data: bytes
 
@@ -80,6 +89,7 @@ class VerifiedSkill(_Checked):
 class UnverifiedFile(_Checked):
     """A file from a dynamic skill's own directory: nothing more is known of it (D4, E6)."""
 
+    entry: SkillEntry
     uri: SkillUri
     data: bytes
 
@@ -111,13 +121,8 @@ def verify_file(entry: SkillEntry, uri: SkillUri, data: bytes) -> VerifiedFile:
             f"{shorten(uri)} does not match the approved entry: expected {record.size:,} bytes, got {len(data):,}.",
             uri=uri,
         )
-    found = Digest.of(data)
-    if found != record.digest:
-        raise DigestMismatchError(
-            f"{shorten(uri)} does not match the approved entry: expected {record.digest[:19]}…, got {found[:19]}….",
-            uri=uri,
-        )
-    return VerifiedFile(uri=record.uri, data=data, proof=_CHECKED)
+    _check_digest(uri, data, record.digest)
+    return VerifiedFile(entry=entry, uri=record.uri, data=data, proof=_CHECKED)
 
 
 def verify_skill(entry: SkillEntry, data: bytes) -> VerifiedSkill:
@@ -127,12 +132,50 @@ def verify_skill(entry: SkillEntry, data: bytes) -> VerifiedSkill:
 
 
 def accept_dynamic(entry: SkillEntry, data: bytes) -> UnverifiedSkill:
-    """Take a dynamic skill's `SKILL.md`: only its size and its frontmatter can be checked (V2, E6)."""
+    """Take a dynamic skill's `SKILL.md`: its size and its frontmatter can be checked (V2, E6).
+
+    A draft may say what the digest of this one file is; then it is checked before anything else (I13).
+    """
     if isinstance(entry.resources, Manifest):
         raise VerificationError(f"{shorten(entry.uri)} has a manifest and must be verified.", uri=entry.uri, rule="V1")
     data = bytes(data)
     _check_total(entry, entry.uri, len(data))
+    _check_skill_md(entry, data)
     return UnverifiedSkill(entry=entry, body=_compared_body(entry, data), size=len(data), proof=_CHECKED)
+
+
+def accept_instructions(entry: SkillEntry, body: str) -> UnverifiedSkill:
+    """Take the instructions of a skill whose dialect has no `SKILL.md`: there is nothing to compare them with (I14)."""
+    if entry.dialect is not Dialect.PRIMITIVE:
+        raise VerificationError(f"{shorten(entry.uri)} has a SKILL.md.", uri=entry.uri, rule="V2")
+    size = len(body.encode("utf-8", "surrogatepass"))
+    _check_total(entry, entry.uri, size)
+    return UnverifiedSkill(entry=entry, body=body, size=size, proof=_CHECKED)
+
+
+def verify_archive(entry: SkillEntry, data: bytes) -> None:
+    """Check an archive before it is unpacked, where its entry has a digest for it (I13)."""
+    archive = entry.draft.archive if entry.draft is not None else None
+    if archive is not None and archive.digest is not None:
+        _check_digest(archive.url, data, archive.digest)
+
+
+def open_archive(entry: SkillEntry, files: Mapping[str, bytes]) -> SkillEntry:
+    """The entry of a skill whose archive held these files, with a list of them; they are checked as any others (I13).
+
+    The digests are those of the bytes that came out of the archive: they prove as much as the archive's own did. Where
+    the entry has one for `SKILL.md`, it is checked here as well.
+    """
+    root = entry.root
+    try:
+        records = [FileRecord(root.child(path), Digest.of(data), len(data)) for path, data in files.items()]
+    except UriError as error:
+        message = f"The archive of {shorten(entry.uri)} has a file that no URI can name: {error.message}"
+        raise VerificationError(message, uri=entry.uri, rule=error.rule) from None
+    if SKILL_MD not in files:
+        raise VerificationError(f"The archive of {shorten(entry.uri)} holds no SKILL.md.", uri=entry.uri, rule="I3")
+    _check_skill_md(entry, files[SKILL_MD])
+    return replace(entry, resources=Manifest(sorted(records)))
 
 
 def accept_dynamic_file(entry: SkillEntry, uri: SkillUri, data: bytes, *, before: int) -> UnverifiedFile:
@@ -146,7 +189,24 @@ def accept_dynamic_file(entry: SkillEntry, uri: SkillUri, data: bytes, *, before
         )
     data = bytes(data)
     _check_total(entry, uri, before + len(data))
-    return UnverifiedFile(uri=uri, data=data, proof=_CHECKED)
+    if uri.key == entry.uri.key:
+        _check_skill_md(entry, data)
+    return UnverifiedFile(entry=entry, uri=uri, data=data, proof=_CHECKED)
+
+
+def _check_skill_md(entry: SkillEntry, data: bytes) -> None:
+    """A draft may have a digest of this one file, whatever is known of the others (I13)."""
+    if entry.draft is not None and entry.draft.skill_md is not None:
+        _check_digest(entry.uri, data, entry.draft.skill_md)
+
+
+def _check_digest(uri: SkillUri, data: bytes, expected: Digest) -> None:
+    found = Digest.of(data)
+    if found != expected:
+        raise DigestMismatchError(
+            f"{shorten(uri)} does not match the approved entry: expected {expected[:19]}…, got {found[:19]}….",
+            uri=uri,
+        )
 
 
 def _check_total(entry: SkillEntry, uri: SkillUri, total: int) -> None:
@@ -160,6 +220,8 @@ def _compared_body(entry: SkillEntry, data: bytes) -> str:
     shown = shorten(entry.uri)
     try:
         differing = differences(entry.frontmatter, data)
+        if entry.draft is not None and entry.draft.claims is not None:
+            differing = tuple(each for each in differing if each.field in entry.draft.claims)
         body_start = cut(data).body_start
     except FrontmatterError as error:
         raise FrontmatterMismatchError(

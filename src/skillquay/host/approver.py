@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 from anyio import to_thread
 
-from skillquay.core.entries import DYNAMIC
 from skillquay.core.questions import About, Question, Reply
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class PolicyApprover(Approver):
             return await self._otherwise.ask(question, inspect)
         if any(_denies(pattern, server.label, uri) for pattern in self._deny):
             return Reply.DENY
-        if question.entry.resources == DYNAMIC and not self._dynamic:
+        if question.entry.pairs is None and not self._dynamic:
             return Reply.DENY
         if any(_allows(pattern, server.label, uri) for pattern in self._allow):
             return Reply.KEEP if question.can_be_kept else Reply.ONCE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from skillquay.core.verification import accept_dynamic, verify_skill
 from skillquay.errors import BudgetError, EntryError, SkillquayError, UnavailableError, UriError
 from skillquay.host.asking import SdkRequester
 from skillquay.host.budgets import Budgets, answer_cap
-from skillquay.host.listing import Listing, Received
+from skillquay.host.listing import Listing, Received, expires_of
 from skillquay.wire.contents import DIRECTORY, received_bytes
 
 if TYPE_CHECKING:
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
     from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
     from skillquay.host.listing import Page
 
-__all__ = ["EXTENSION", "Child", "Requester", "SkillsClient", "is_missing"]
+__all__ = ["EXTENSION", "Child", "Requester", "SkillsClient", "is_missing", "weigh"]
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
-_LONGEST_TTL: Final = 24 * 60 * 60.0
 _QUOTES: Final = 2  # bytes around each text
 _POINTER: Final = 8  # bytes for each value
 _CONTAINER: Final = 16  # bytes for each list and mapping
@@ -116,13 +114,13 @@ class SkillsClient:
         entries = size = 0
         while True:
             answer = await self._asked.request("skills/list", params, cap=budgets.page_bytes)
-            expires = _expires(answer)
+            expires = expires_of(answer)
             items = answer.get("skills")
             if not isinstance(items, list):
                 raise UnavailableError('The answer to skills/list has no array "skills".', rule="L1")
             room = budgets.entries - entries
             entries += len(items)
-            size += await _weigh(items[:room], budgets.listing_bytes - size)
+            size += await weigh(items[:room], budgets.listing_bytes - size)
             if size > budgets.listing_bytes:
                 listing.remarks += (f"It lists more than {budgets.listing_bytes:,} bytes; what came before is used.",)
                 return
@@ -152,13 +150,16 @@ class SkillsClient:
         if entry.uri.key != wanted.key:
             message = f"the server was asked for {shorten(wanted)} and answers about {shorten(entry.uri)}."
             raise EntryError(message, field="uri", rule="G1")
-        return Received(entry=entry, expires=_expires(answer))
+        return Received(entry=entry, expires=expires_of(answer))
 
-    async def read_file(self, uri: SkillUri | str, *, size: int | None = None) -> bytes:
-        """The bytes at a URI, not verified yet. Where `size` says how many to expect, far more are not taken (B1)."""
-        cap = answer_cap(size)
+    async def read_file(self, uri: SkillUri | str, *, size: int | None = None, most: int = LIMITS.size) -> bytes:
+        """The bytes at a URI, not verified yet, and no more than `most` of them.
+
+        Where `size` says how many to expect, far more are not taken (B1).
+        """
+        cap = answer_cap(most if size is None else size)
         answer = await self._asked.request("resources/read", {"uri": str(uri)}, cap=cap)
-        data = received_bytes(answer, uri, limit=LIMITS.size if size is None else cap)
+        data = received_bytes(answer, uri, limit=most if size is None else cap)
         self._count(len(data))
         return data
 
@@ -190,7 +191,7 @@ class SkillsClient:
             entries += len(items)
             if entries > budgets.entries:
                 break
-            weight = await _weigh(items, budgets.listing_bytes - size)
+            weight = await weigh(items, budgets.listing_bytes - size)
             self._count(weight)
             size += weight
             if size > budgets.listing_bytes:
@@ -222,15 +223,7 @@ def _reads_directories(capabilities: Mapping[str, Any]) -> bool:
     return isinstance(declared, Mapping) and declared.get("directoryRead") is True
 
 
-def _expires(answer: Mapping[str, Any]) -> float:
-    """When an answer ends, counted from now; one that names no time, or none that counts, ends at once (L6)."""
-    ttl = answer.get("ttlMs")
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
-        return time.monotonic()
-    return time.monotonic() + min(ttl, _LONGEST_TTL * 1000) / 1000
-
-
-async def _weigh(items: list[object], limit: int) -> int:
+async def weigh(items: list[object], limit: int) -> int:
     """About how many bytes these items are, counted in a thread."""
     return await to_thread.run_sync(_weight, items, limit, abandon_on_cancel=True)
 

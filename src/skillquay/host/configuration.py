@@ -52,6 +52,7 @@ class StdioServer:
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=lambda: _NOTHING, repr=False)
     cwd: str | None = None
+    may_scan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class HttpServer:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    may_scan: bool = False
 
     def __repr__(self) -> str:
         return f"HttpServer(host={_host(self.url)!r})"
@@ -222,6 +224,7 @@ def _server(raw: object) -> StdioServer | HttpServer:
         args=tuple(_text(each, f"args[{index}]") for index, each in enumerate(args or ())),
         env=env,
         cwd=None if raw.get("cwd") is None else _text(raw["cwd"], "cwd"),
+        may_scan=_may_scan(raw),
     )
 
 
@@ -236,7 +239,15 @@ def _http(raw: _Object) -> HttpServer:
     for name in headers:
         if not _HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f'has "{shorten(name)}" in "headers", which cannot name a header')
-    return HttpServer(url=url, headers=headers)
+    return HttpServer(url=url, headers=headers, may_scan=_may_scan(raw))
+
+
+def _may_scan(raw: _Object) -> bool:
+    """May the server's resources be searched for bare `SKILL.md` files? Not unless it says so (I11)."""
+    value = raw.get("scanForSkills", False)
+    if not isinstance(value, bool):
+        raise ConfigurationError('has "scanForSkills" that is neither true nor false')
+    return value
 
 
 def _texts(raw: _Object, key: str) -> Mapping[str, str]:

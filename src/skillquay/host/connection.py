@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import anyio
 from mcp import Client, MCPError
+from mcp.client._memory import InMemoryTransport
 from mcp.client.subscriptions import ListenNotSupportedError, ResourcesListChanged, SubscriptionLost
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
@@ -15,17 +17,22 @@ from mcp_types import (
     CONNECTION_CLOSED,
     REQUEST_TIMEOUT,
     Implementation,
+    JSONRPCNotification,
+    JSONRPCResponse,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from skillquay import __version__
 from skillquay.errors import BudgetError, SkillquayError, UnavailableError
 from skillquay.host.asking import ask
+from skillquay.host.client import EXTENSION
 from skillquay.host.configuration import HttpServer, StdioServer, expand
 from skillquay.host.failures import Ending, describe
 from skillquay.host.http import http_transport
+from skillquay.host.overhearing import overheard
 from skillquay.host.stdio import stdio_transport
 
 if TYPE_CHECKING:
@@ -45,6 +52,7 @@ Value = TypeVar("Value")
 Handshake: TypeAlias = Literal["auto", "legacy"]
 Target: TypeAlias = StdioServer | HttpServer | Server[Any] | MCPServer
 _SMALLEST_CAP = 1024 * 1024  # whatever is asked for, an answer may always be this long
+_SKILLS_CHANGED = "notifications/skills/list_changed"
 _FAREWELL = 3.0  # seconds for servers to end when the host does
 
 
@@ -58,6 +66,7 @@ class _Attempt:
         self.scope = anyio.CancelScope()
         self.ending = Ending()
         self.client: Client | None = None
+        self.announced: dict[str, Any] = {}
         self.error: str | None = None
 
     def abandon(self) -> None:
@@ -99,6 +108,11 @@ class Connection:
         """The extensions the server declares, as it declares them; none before it is connected."""
         client = self._attempt.client if self._attempt is not None else None
         return {} if client is None else dict(client.server_capabilities.extensions or {})
+
+    @property
+    def announced(self) -> dict[str, Any]:
+        """All capabilities the server announces, also those the SDK does not know; none before it is connected."""
+        return {} if self._attempt is None else self._attempt.announced
 
     @property
     def is_connected(self) -> bool:
@@ -232,6 +246,7 @@ class Connection:
             ) as client,
             anyio.create_task_group() as listening,
         ):
+            attempt.announced = await _announced(client, attempt.announced)
             attempt.client = client
             attempt.settled.set()
             listening.start_soon(self._listen, client)
@@ -239,8 +254,14 @@ class Connection:
             listening.cancel_scope.cancel()
 
     def _transport(self, attempt: _Attempt) -> AbstractAsyncContextManager[Any] | Server[Any] | MCPServer:
+        transport = self._streams(attempt)
+        if isinstance(transport, Server | MCPServer):
+            return transport
+        return overheard(transport, partial(self._overhear, attempt))
+
+    def _streams(self, attempt: _Attempt) -> AbstractAsyncContextManager[Any] | Server[Any] | MCPServer:
         if isinstance(self._target, Server | MCPServer):
-            return self._target
+            return InMemoryTransport(self._target) if self._handshake == "legacy" else self._target
         target = expand(self._target, self._environment)
         if isinstance(target, StdioServer):
             assert isinstance(self._target, StdioServer), "what is expanded stays what it is"
@@ -259,9 +280,30 @@ class Connection:
         except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
             return
 
+    def _overhear(self, attempt: _Attempt, message: object) -> None:
+        """What the SDK leaves out: capabilities, and notices, that it does not know (I7)."""
+        if isinstance(message, JSONRPCResponse) and attempt.client is None:
+            capabilities = message.result.get("capabilities")
+            if isinstance(capabilities, dict):
+                attempt.announced = capabilities
+        elif isinstance(message, JSONRPCNotification) and message.method == _SKILLS_CHANGED:
+            self.changed = True
+
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, ResourceListChangedNotification | ResourceUpdatedNotification):
             self.changed = True
+
+
+async def _announced(client: Client, overheard: dict[str, Any]) -> dict[str, Any]:
+    """The capabilities as they were sent.
+
+    A server in this process sends nothing that could be overheard; without the extension it is asked again.
+    """
+    declares = EXTENSION in (client.server_capabilities.extensions or {})
+    if overheard or declares or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return overheard or client.server_capabilities.model_dump(by_alias=True, exclude_none=True)
+    capabilities = (await ask(client.session, "server/discover", {})).get("capabilities")
+    return capabilities if isinstance(capabilities, dict) else {}
 
 
 def _said(error: Exception, ending: Ending) -> str:

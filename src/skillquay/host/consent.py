@@ -24,7 +24,6 @@ from skillquay.core.decisions import (
     decide_recovery,
     granted_tools,
 )
-from skillquay.core.entries import DYNAMIC
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.questions import About, Question, Reply
@@ -151,7 +150,7 @@ class Consent:
             approval = await self.approval(skill, Grant.TOOLS)
             if granted_tools(skill, entry, approval):
                 return Proceed()
-            return Ask(question=f"Grant {skill} the tools it asks for?", can_be_kept=entry.resources != DYNAMIC)
+            return Ask(question=f"Grant {skill} the tools it asks for?", can_be_kept=entry.pairs is not None)
 
         await self._settled(About.TOOLS, skill, entry, decision, inspect)
 
@@ -163,15 +162,15 @@ class Consent:
         if isinstance(decision, Ask):
             skill, entry = next(each for each in acting if each[0].server != server)
             text = f"{decision.question} It would read {shorten(uri, 200)}."
-            question = Question(
-                about=About.READ, text=text, skill=skill, entry=entry, can_be_kept=False, server=server, detail=uri
-            )
-            async with self._asking:
-                reply = _reply(await self._approver.ask(question, inspect))
-            await self.note("read", skill, f"{reply}: {server}: {uri}")
-            if reply not in {Reply.ONCE, Reply.KEEP}:
+            if not await self._asked_once(skill, entry, text, server, uri, inspect):
                 message = f'Reading from "{server}" while {skill} is in use was not allowed.'
                 raise RefusedError(f"{message} It needs no leave once that skill has left the context.", rule="O2")
+
+    async def may_fetch(self, skill: SkillId, entry: SkillEntry, uri: str, inspect: Inspect) -> None:
+        """Raise `RefusedError` unless a file of a skill may come from elsewhere; asked each time (I14)."""
+        text = f"Let {skill} have its server fetch a file from elsewhere this once? It would read {shorten(uri, 200)}."
+        if not await self._asked_once(skill, entry, text, skill.server, uri, inspect):
+            raise RefusedError(f"Fetching {shorten(uri, 200)} for {skill} was not allowed.", rule="I14")
 
     async def answer_all(
         self, skills: Sequence[tuple[SkillId, SkillEntry]], inspect: Callable[[Question], Inspect]
@@ -223,6 +222,18 @@ class Consent:
         server, scope, uri = ("", "", "") if skill is None else (skill.server.label, skill.server.scope, str(skill.uri))
         event = Event(at=_now(), kind=kind, server=server, scope=scope, uri=uri, detail=shorten(detail, 2000))
         await self._kept(partial(self.store.note, event))
+
+    async def _asked_once(
+        self, skill: SkillId, entry: SkillEntry, text: str, server: ServerLabel, uri: str, inspect: Inspect
+    ) -> bool:
+        """One question about one read; nothing of the answer is kept but a line in the audit."""
+        question = Question(
+            about=About.READ, text=text, skill=skill, entry=entry, can_be_kept=False, server=server, detail=uri
+        )
+        async with self._asking:
+            reply = _reply(await self._approver.ask(question, inspect))
+        await self.note("read", skill, f"{reply}: {server}: {uri}")
+        return reply in {Reply.ONCE, Reply.KEEP}
 
     async def _settled(
         self,

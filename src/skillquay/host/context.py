@@ -11,6 +11,7 @@ from anyio import to_thread
 from skillquay.core.approvals import Grant, requested_tools
 from skillquay.core.context import render_error, render_file, render_files, render_local_file, render_skill
 from skillquay.core.decisions import granted_tools
+from skillquay.core.drafts import Dialect
 from skillquay.core.entries import Manifest
 from skillquay.core.identity import SkillId
 from skillquay.core.verification import VerifiedSkill
@@ -186,7 +187,7 @@ class ModelContext:
             files = render_files(identity, _sizes(acting.entry), limit=limit)
         else:
             self._digests.pop(identity, None)
-            files = _GENERATED
+            files = _UNLISTED if _is_unlisted(acting.entry) else _GENERATED
         text = f"{render_skill(acting.loaded, identity, limit=limit)}\n{files}"
         self._loaded[identity] = LoadedSkill(name=skill.name, origin=skill.origin, identity=identity, text=text)
         return text
@@ -222,6 +223,12 @@ class ModelContext:
 
 
 _GENERATED = "The files of this skill are generated; ask for them with list_skill_files."
+_UNLISTED = "Its server does not list its files; read those that the instructions name with read_skill_file."
+
+
+def _is_unlisted(entry: SkillEntry) -> bool:
+    """True for a draft that has no list of files, and no way to ask for one."""
+    return entry.draft is not None and entry.dialect is not Dialect.PRIMITIVE
 
 
 def _sizes(entry: SkillEntry) -> Iterator[tuple[str, int | None]]:

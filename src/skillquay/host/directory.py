@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from skillquay.core.approvals import Answer, Grant
 from skillquay.core.context import Available
 from skillquay.core.decisions import model_may_load
-from skillquay.core.entries import DYNAMIC
+from skillquay.core.drafts import Assurance
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import SkillId
 from skillquay.core.registry import Ambiguous, Registered, Registry, Unknown
 from skillquay.errors import RefusedError, UnknownSkillError
+from skillquay.host.configuration import Problem
 from skillquay.host.consent import key_of
 from skillquay.sources.directory import collector_paused
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Directory", "KnownSkill", "Standing", "State"]
 
 
+_MOST_NAMED = 20
+
+
 class State(StrEnum):
     """How things stand with a skill, in the words a person is shown."""
 
@@ -40,6 +44,7 @@ class State(StrEnum):
     DENIED = "denied"
     DISABLED = "disabled"
     DYNAMIC = "generated, asked each time"
+    UNPROVEN = "cannot be verified, asked each time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +79,8 @@ class Standing:
         """How things stand with a served skill."""
         if self.disabled and not self.disabled.isdisjoint((key_of(skill), key_of(skill.server))):
             return State.DISABLED
-        if entry.resources == DYNAMIC:
-            return State.DYNAMIC
+        if entry.pairs is None:
+            return State.DYNAMIC if entry.draft is None else State.UNPROVEN
         kept = self.kept.get((skill, Grant.LOAD))
         if kept is None:
             return State.NEW
@@ -136,17 +141,44 @@ class Directory:
         )
 
     @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """The names that several skills have (N2)."""
+        return tuple(
+            Problem(
+                subject=f'name "{collision.name}"',
+                message=f"Several skills have it: {_named(collision.members)}. "
+                + (f'The plain name means "{collision.winner}".' if collision.winner else "Use these longer names."),
+                rule="N2",
+            )
+            for collision in self.registry.collisions
+        )
+
+    @cached_property
     def available(self) -> tuple[Available, ...]:
         """What the model is told."""
         return tuple(
             Available(
                 name=skill.name,
                 description=" ".join(skill.description.split()),
-                origin=skill.origin,
+                origin=_proven_origin(skill),
                 is_served=skill.entry is not None,
             )
             for skill in self.offered()
         )
+
+
+def _named(members: tuple[str, ...]) -> str:
+    """The first of many names, and how many more there are."""
+    more = f", and {len(members) - _MOST_NAMED:,} more" if len(members) > _MOST_NAMED else ""
+    return ", ".join(shorten(name, 200) for name in members[:_MOST_NAMED]) + more
+
+
+def _proven_origin(skill: KnownSkill) -> str:
+    """Where a skill comes from, and what cannot be verified of it where a draft is spoken (I9)."""
+    entry = skill.entry
+    if entry is None or entry.draft is None or entry.assurance is Assurance.WHOLE:
+        return skill.origin
+    return f"{skill.origin}; {entry.assurance}"
 
 
 def _known_local(name: str, registered: Registered, entry: LocalEntry, standing: Standing) -> KnownSkill:

@@ -24,6 +24,7 @@ from skillquay.host.configuration import Problem
 from skillquay.host.consent import Consent, key_of
 from skillquay.host.context import ModelContext
 from skillquay.host.directory import Directory, KnownSkill, Standing
+from skillquay.host.fetching import Fetching
 from skillquay.host.gate import may_execute
 from skillquay.host.loading import Loading
 from skillquay.host.people import People
@@ -37,7 +38,7 @@ from skillquay.host.tools import skill_tools
 from skillquay.host.workspace import PROJECT_SKILLS, USER_SKILLS, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import httpx2
 
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 __all__ = ["SkillHost", "default_state"]
 
 Value = TypeVar("Value")
-_MOST_NAMED = 20
 _MOST_REPORTS = 20
 
 
@@ -88,6 +88,7 @@ class SkillHost:
         trust: bool | None = None,
         auth: Callable[[str, str], httpx2.Auth | None] | None = None,
         handshake: Handshake = "auto",
+        scan: Collection[str] = (),
     ) -> None:
         self.budgets = budgets or Budgets()
         self.workspace = Workspace(workspace, project_skills=project_skills, user_skills=user_skills)
@@ -102,6 +103,7 @@ class SkillHost:
         self._trust = trust
         self._auth = auth
         self._handshake = handshake
+        self._scan = scan
         self._stack = AsyncExitStack()
         self._problems: dict[str, tuple[Problem, ...]] = {}
         self._directory = Directory((), {}, Standing())
@@ -117,7 +119,9 @@ class SkillHost:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
-            self._roster = Roster(tasks=self._tasks, budgets=self.budgets, auth=self._auth, handshake=self._handshake)
+            self._roster = Roster(
+                tasks=self._tasks, budgets=self.budgets, auth=self._auth, handshake=self._handshake, scan=self._scan
+            )
             stack.push_async_callback(self._close_servers)
             try:
                 store = await to_thread.run_sync(Store.open, self._state)
@@ -127,7 +131,7 @@ class SkillHost:
             else:
                 stack.callback(store.close)
                 self._consent = Consent(store, self._approver, dynamic=self._dynamic)
-                self._loading = Loading(self._consent, Shelf(self._cache, tasks=self._tasks))
+                self._loading = Loading(self._consent, Fetching(Shelf(self._cache, tasks=self._tasks)))
             await self.refresh()
             self._stack = stack.pop_all()
         return self
@@ -145,18 +149,9 @@ class SkillHost:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What the user should know: servers that failed, skills that were refused, names that collide."""
-        collisions = tuple(
-            Problem(
-                subject=f'name "{collision.name}"',
-                message=f"Several skills have it: {_named(collision.members)}. "
-                + (f'The plain name means "{collision.winner}".' if collision.winner else "Use these longer names."),
-                rule="N2",
-            )
-            for collision in self._directory.registry.collisions
-        )
         servers = (problem for server in self._running for problem in server.problems)
         found = (each for group in self._problems.values() for each in group)
-        return (*found, *self._cache_reports, *servers, *collisions)
+        return (*found, *self._cache_reports, *servers, *self._directory.problems)
 
     @property
     def servers(self) -> tuple[ServerLabel, ...]:
@@ -197,7 +192,7 @@ class SkillHost:
         """Read anew how things stand with each skill: what was approved, denied, disabled."""
         standing = await self._read(Standing.read, Standing())
         served = {
-            SkillId(server=server.label, uri=each.entry.uri): each.entry
+            SkillId(server=server.label, uri=each.entry.identity): each.entry
             for server in self._running
             for each in server.skills.values()
         }
@@ -257,7 +252,7 @@ class SkillHost:
         if (known := self._directory.get(identity)) is None:
             received = await self.loading.fresh(asked, identity.uri)
             await self.survey()
-            known = self._directory.get(SkillId(server=asked.label, uri=received.entry.uri))
+            known = self._directory.get(SkillId(server=asked.label, uri=received.entry.identity))
         if known is None:
             raise UnknownSkillError(f"There is no skill at {shorten(uri)}.")
         return known
@@ -390,9 +385,3 @@ class SkillHost:
         with anyio.CancelScope(shield=True):
             await self._running.close()
         self._tasks.cancel_scope.cancel()
-
-
-def _named(members: tuple[str, ...]) -> str:
-    """The first of many names, and how many more there are."""
-    more = f", and {len(members) - _MOST_NAMED:,} more" if len(members) > _MOST_NAMED else ""
-    return ", ".join(shorten(name, 200) for name in members[:_MOST_NAMED]) + more

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from skillquay.core.entries import parse_each, reconcile
+from skillquay.core.listings import parse_each, reconcile
 from skillquay.core.uris import SkillUri
 from skillquay.errors import UriError
 from skillquay.sources.directory import collector_paused
 
 if TYPE_CHECKING:
-    from skillquay.core.entries import Refused, SkillEntry
+    from collections.abc import Iterable
 
-__all__ = ["Listing", "Page", "Received"]
+    from skillquay.core.entries import SkillEntry
+    from skillquay.core.listings import Refused
+
+__all__ = ["Listing", "Page", "Received", "expires_of"]
+
+_LONGEST_TTL: Final = 24 * 60 * 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +68,18 @@ class Listing:
         self.pages.append(page)
         return page
 
+    def take(self, entries: Iterable[SkillEntry], refused: Iterable[Refused], expires: float) -> None:
+        """A listing that came in one piece, in the dialect of a draft."""
+        self.received = tuple(Received(entry=entry, expires=expires) for entry in entries)
+        self.refused = tuple(refused)
+        known = {entry.identity.key for entry in self.entries}
+        uris = (each.identity for each in self.refused)
+        self.refused_uris = tuple(uri for uri in uris if uri is not None and uri.key not in known)
+
     def settle(self) -> None:
         """Let the entries of all pages stand beside each other; pages that were not parsed yet are parsed now."""
+        if not self.pages:
+            return
         parsed: list[SkillEntry | Refused] = []
         for page in self.pages:
             if page.parsed is None:
@@ -71,7 +87,7 @@ class Listing:
             parsed += page.parsed or ()
         accepted, refused = reconcile(parsed)
         self.refused = tuple(refused)
-        known = {entry.uri.key for entry in accepted}
+        known = {entry.identity.key for entry in accepted}
         raw = [item for page in self.pages for item in page.items]
         uris = (_uri_of(raw[each.index]) for each in refused)
         self.refused_uris = tuple(uri for uri in uris if uri is not None and uri.key not in known)
@@ -81,6 +97,14 @@ class Listing:
         self.received = tuple(
             Received(entry=entry, expires=until) for entry, until in zip(accepted, expires, strict=True)
         )
+
+
+def expires_of(answer: Mapping[str, Any]) -> float:
+    """When an answer ends, counted from now; one that names no time, or none that counts, ends at once (L6)."""
+    ttl = answer.get("ttlMs")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
+        return time.monotonic()
+    return time.monotonic() + min(ttl, _LONGEST_TTL * 1000) / 1000
 
 
 def _uri_of(item: object) -> SkillUri | None:

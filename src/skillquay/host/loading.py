@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from skillquay.core.acting import ActingSkill, Windows
+from skillquay.core.drafts import Assurance, Dialect
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import SkillId
 from skillquay.core.uris import SkillUri
-from skillquay.core.verification import VerifiedSkill
+from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
+from skillquay.dialects.sep2076_entries import is_remote
 from skillquay.errors import (
     EntryError,
     RefusedError,
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from skillquay.core.verification import UnverifiedFile, VerifiedFile
     from skillquay.host.approver import Inspect
     from skillquay.host.consent import Consent
+    from skillquay.host.fetching import Fetching
     from skillquay.host.listing import Received
     from skillquay.host.servers import SkillServer
-    from skillquay.host.shelf import Shelf
 
 __all__ = ["FileOfSkill", "Loading"]
 
@@ -47,10 +49,10 @@ class FileOfSkill:
 class Loading:
     """The one path by which a served skill enters a model's context. Each step is taken here, in order, every time."""
 
-    def __init__(self, consent: Consent, shelf: Shelf) -> None:
+    def __init__(self, consent: Consent, fetching: Fetching) -> None:
         self.windows = Windows()
         self._consent = consent
-        self._shelf = shelf
+        self._fetching = fetching
         self._locks: defaultdict[SkillId, anyio.Lock] = defaultdict(lambda: anyio.Lock(fast_acquire=True))
 
     async def load(self, server: SkillServer, skill: SkillId, received: Received) -> ActingSkill:
@@ -58,7 +60,7 @@ class Loading:
         async with self._locks[skill]:
             entry = await self._current(server, skill, received)
             held = self.windows.open_windows.get(skill)
-            if held is not None and isinstance(held.loaded, VerifiedSkill) and held.entry.says == entry.says:
+            if held is not None and held.entry.assurance is Assurance.WHOLE and held.entry.says == entry.says:
                 return held
             acting = await self._loaded(server, entry)
             self.windows = self.windows.open(acting)
@@ -78,7 +80,7 @@ class Loading:
         if not isinstance(acting.entry.resources, Manifest):
             return await self._read_dynamic(server, acting, uri)
         try:
-            return FileOfSkill(file=await self._shelf.file(server.client, acting.skill, acting.entry, uri))
+            return FileOfSkill(file=await self._fetching.file(server, acting.skill, acting.entry, uri))
         except (VerificationError, UnavailableError) as failure:
             if isinstance(failure, UnavailableError) and not is_missing(failure):
                 raise
@@ -90,7 +92,7 @@ class Loading:
         await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
         if not isinstance(acting.entry.resources, Manifest):
             return await self._read_dynamic(server, acting, uri)
-        file = await self._shelf.file(server.client, acting.skill, acting.entry, uri)
+        file = await self._fetching.file(server, acting.skill, acting.entry, uri)
         return FileOfSkill(file=file, is_reloaded=_digest(before) != _digest(acting))
 
     def _held(self, acting: ActingSkill) -> ActingSkill:
@@ -105,7 +107,7 @@ class Loading:
         manifest = acting.entry.resources
         if isinstance(manifest, Manifest):
             return tuple(file.uri for file in manifest.files)
-        return await self._shelf.find_dynamic_files(server.client, acting)
+        return await self._fetching.unlisted_files(server, acting)
 
     def release(self, skill: SkillId) -> None:
         """The skill left the model's context (W1)."""
@@ -121,25 +123,33 @@ class Loading:
 
     async def inspected(self, server: SkillServer, skill: SkillId, entry: SkillEntry, path: str) -> bytes:
         """The bytes of one file, verified where there is something to verify it by."""
-        loaded = await self._shelf.skill(server.client, skill, entry)
-        acting = ActingSkill(skill=skill, loaded=loaded)
+        acting = ActingSkill(skill=skill, loaded=await self._fetching.skill(server, skill, entry))
         uri = acting.locate(path)
-        if isinstance(entry.resources, Manifest):
-            return (await self._shelf.file(server.client, skill, entry, uri)).data
-        return await server.client.read_file(uri)
+        if isinstance(acting.entry.resources, Manifest):
+            return (await self._fetching.file(server, skill, acting.entry, uri)).data
+        if (
+            isinstance(acting.loaded, UnverifiedSkill)
+            and entry.dialect is Dialect.PRIMITIVE
+            and uri.key == entry.uri.key
+        ):
+            return acting.loaded.body.encode("utf-8", "surrogatepass")
+        return acting.accept_unverified(uri, await self._fetching.read_unlisted(server, acting.entry, uri))[1].data
 
     async def listed(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> list[tuple[str, int | None]]:
         """The files of a skill for a person, in use or not."""
         if isinstance(entry.resources, Manifest):
             return [(entry.root.relative(file.uri), file.size) for file in entry.resources.files]
-        acting = ActingSkill(skill=skill, loaded=await self._shelf.skill(server.client, skill, entry))
-        uris = await self._shelf.find_dynamic_files(server.client, acting)
+        acting = ActingSkill(skill=skill, loaded=await self._fetching.skill(server, skill, entry))
+        manifest = acting.entry.resources
+        if isinstance(manifest, Manifest):
+            return [(entry.root.relative(file.uri), file.size) for file in manifest.files]
+        uris = await self._fetching.unlisted_files(server, acting)
         return [(entry.root.relative(uri), None) for uri in uris]
 
     async def fresh(self, server: SkillServer, uri: SkillUri) -> Received:
         """The entry as the server has it now. What was answered about another one ends here, for good (A2)."""
         try:
-            received = await server.client.get_skill(uri)
+            received = await server.dialects.get_skill(uri)
         except EntryError:
             await self._consent.observe(server.label, (), [uri])
             raise
@@ -151,11 +161,16 @@ class Loading:
         """The entry as the server has it now: the one that was listed, as long as that counts as current (L6)."""
         if received.expires <= time.monotonic() or server.connection.changed:
             try:
-                return (await self.fresh(server, skill.uri)).entry
+                entry = (await self.fresh(server, skill.uri)).entry
             except UnavailableError as error:
                 if is_missing(error):
                     raise
                 # The server lists it and does not answer for it. What it listed is what will be verified.
+            else:
+                if entry.identity.key == skill.key:
+                    return entry
+                message = f"{skill} is gone; its server has another skill at that place now. Look around again."
+                raise UnavailableError(message, rule="N1")
         await self._consent.observe(skill.server, [received.entry])
         return received.entry
 
@@ -164,7 +179,7 @@ class Loading:
         in_use = [each for each in self.windows.open_windows if each.server != skill.server]
         await self._consent.may_load(skill, entry, self.inspector(server, skill, entry), in_use=in_use)
         try:
-            loaded = await self._shelf.skill(server.client, skill, entry)
+            loaded = await self._fetching.skill(server, skill, entry)
         except (VerificationError, UnavailableError) as failure:
             if isinstance(failure, UnavailableError) and not is_missing(failure):
                 raise
@@ -175,7 +190,7 @@ class Loading:
         """What was recovered once is not tried a second time: whatever fails now is final (V3)."""
         skill = _identity(server, entry)
         try:
-            return ActingSkill(skill=skill, loaded=await self._shelf.skill(server.client, skill, entry))
+            return ActingSkill(skill=skill, loaded=await self._fetching.skill(server, skill, entry))
         except VerificationError as failure:
             await self._consent.note("refused", skill, failure.message)
             raise
@@ -186,7 +201,7 @@ class Loading:
         """One `skills/get`: an entry that says the same again is refused, another one is asked about (V3, D3)."""
         await self._consent.note("refused", _identity(server, held), failure.message)
         try:
-            fresh = (await self.fresh(server, held.uri)).entry
+            fresh = (await self.fresh(server, held.identity)).entry
         except (UnavailableError, EntryError):
             raise failure from None
         if fresh.says == held.says:
@@ -206,7 +221,12 @@ class Loading:
             belongs = f" It belongs to {inner[0]}, which is in use." if inner else ""
             message = f"{shorten(uri)} is not a file of {acting.skill}.{belongs}"
             raise UnlistedFileError(message, uri=uri, rule="W2" if inner else "D4")
-        acting, file = acting.accept_unverified(uri, await server.client.read_file(uri))
+        place = self._fetching.place(acting.entry, uri)
+        if is_remote(place) and place != uri:
+            inspect = self.inspector(server, acting.skill, acting.entry)
+            await self._consent.may_fetch(acting.skill, acting.entry, place, inspect)
+        data = await self._fetching.read_unlisted(server, acting.entry, uri)
+        acting, file = acting.accept_unverified(uri, data)
         if acting.skill in self.windows.open_windows:
             self.windows = self.windows.open(acting)
         return FileOfSkill(file=file)
@@ -214,7 +234,7 @@ class Loading:
 
 def _identity(server: SkillServer, entry: SkillEntry) -> SkillId:
     """Who the skill is, in the spelling its server uses now: another spelling of a URI is the same skill (N1)."""
-    return SkillId(server=server.label, uri=entry.uri)
+    return SkillId(server=server.label, uri=entry.identity)
 
 
 def _digest(acting: ActingSkill) -> str | None:

@@ -22,7 +22,7 @@ from skillquay.host import local
 from skillquay.host.consent import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skillquay.core.changes import ManifestChange
     from skillquay.core.entries import SkillEntry
@@ -91,7 +91,7 @@ class People:
         """Have the approver answer for a server's whole list at once; by the names of the skills."""
         server = self._host.server_named(label)
         skills = [
-            (SkillId(server=server.label, uri=received.entry.uri), received.entry)
+            (SkillId(server=server.label, uri=received.entry.identity), received.entry)
             for received in server.skills.values()
         ]
         loading = self._host.loading
@@ -141,11 +141,16 @@ class People:
         workspace, store = self._host.workspace, self._host.consent.store
         trusted = workspace.folder is not None and await to_thread.run_sync(store.is_trusted, workspace.folder)
         around = await to_thread.run_sync(partial(workspace.look, trusted=trusted))
-        known: dict[Local | SkillId, str] = {skill: _name_of(skill) for skill in wanted if self._is_here(skill)}
+        kept = _names_kept(await self.approvals())
+        known: dict[Local | SkillId, str] = {
+            skill: kept.get(skill) or _name_of(skill) for skill in wanted if self._is_here(skill)
+        }
         known |= {entry.identity: entry.name for entry in around.skills}
         known |= {each.identity: _plain_name(each) for each in self._host.skills}
         here = Registry(Registered(name=name, identity=identity) for identity, name in known.items())
-        every = {found.identity: name for registry in (_names_of(wanted), here) for name, found in registry.named()}
+        every = {
+            found.identity: name for registry in (_names_of(wanted, kept), here) for name, found in registry.named()
+        }
         return {skill: every[skill] for skill in wanted}
 
     async def audit(self, *, limit: int, name: str | None = None) -> list[Event]:
@@ -168,10 +173,12 @@ class People:
 
     async def find_answered(self, name: str, others: Iterable[SkillId] = ()) -> SkillId:
         """The skill that answers are kept about under this name; those of this folder's servers come first."""
-        skills = list(dict.fromkeys((*(kept.approval.skill for kept in await self.approvals()), *others)))
+        answers = await self.approvals()
+        kept = _names_kept(answers)
+        skills = list(dict.fromkeys((*(each.approval.skill for each in answers), *others)))
         here = [skill for skill in skills if self._is_here(skill)]
         for among in (here, skills):
-            found = _names_of(among).find(name.removeprefix("/"))
+            found = _names_of(among, kept).find(name.removeprefix("/"))
             if isinstance(found, Ambiguous):
                 candidates = ", ".join(found.candidates[:20])
                 raise UnknownSkillError(f'"{shorten(name)}" means several skills. Say which: {candidates}.')
@@ -258,13 +265,18 @@ class People:
         return known.identity, known.entry, self._host.server_of(known.identity.server)
 
 
-def _names_of(skills: Iterable[SkillId]) -> Registry:
+def _names_of(skills: Iterable[SkillId], kept: Mapping[SkillId, str]) -> Registry:
     """Names that tell served skills apart, found or not: a skill is called like its directory (U2, N2)."""
-    return Registry(Registered(name=_name_of(skill), identity=skill) for skill in skills)
+    return Registry(Registered(name=kept.get(skill) or _name_of(skill), identity=skill) for skill in skills)
+
+
+def _names_kept(answers: Iterable[Kept]) -> dict[SkillId, str]:
+    """What skills were called when they were answered: the URL of an archive does not tell its name (I13)."""
+    return {each.approval.skill: each.entry.name for each in answers if each.entry is not None}
 
 
 def _name_of(skill: SkillId) -> str:
-    return skill.uri.root.segments[-1]
+    return skill.uri.root.segments[-1] if skill.uri.is_skill else skill.uri.name
 
 
 def _plain_name(known: KnownSkill) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from skillquay.core.context import render_file, render_files, render_resource
+from skillquay.core.drafts import Dialect
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.uris import MAX_URI_LENGTH, SkillUri
+from skillquay.dialects.sep2076_entries import is_remote
 from skillquay.errors import RefusedError, UnavailableError, UnlistedFileError, UriError
 from skillquay.host.client import is_missing
 
@@ -36,6 +38,7 @@ async def read_resource(host: SkillHost, context: ModelContext, server: SkillSer
     """
     place = _checked(host, server, uri)
     await context.may_read(server.label, uri)
+    await _may_fetch(host, context, server, uri)
     limit = host.budgets.shown_characters
     if place is not None:
         for window in _governing(host, server, place):
@@ -69,8 +72,12 @@ def _checked(host: SkillHost, server: SkillServer, uri: str) -> SkillUri | None:
     scheme = _SCHEME.match(uri)
     if len(uri) > MAX_URI_LENGTH or scheme is None:
         raise UriError(f'"{shorten(uri)}" is not a URI. Give one such as the server names itself.')
-    in_use = [skill.uri for skill in host.loading.windows.open_windows if skill.server == server.label]
-    schemes = {"skill", *(each.scheme for each in in_use), *(key[0] for key in server.skills)}
+    windows = host.loading.windows.open_windows
+    entries = [acting.entry for skill, acting in windows.items() if skill.server == server.label]
+    in_use = [entry.root for entry in entries]
+    entries += (received.entry for received in server.skills.values())
+    archives = [url for entry in entries if entry.draft is not None for url in entry.draft.archive_urls]
+    schemes = {"skill", *(each.scheme for each in (*in_use, *archives)), *(key[0] for key in server.skills)}
     try:
         place = SkillUri(uri)
     except UriError:
@@ -80,7 +87,9 @@ def _checked(host: SkillHost, server: SkillServer, uri: str) -> SkillUri | None:
     if host.loading.windows.governing(server.label, place):
         return place
     looks = _looks(place)
-    roots = {_looks(skill.root) for skill in in_use}
+    if looks in map(_looks, archives):
+        raise RefusedError(f"{shorten(uri)} is the archive of a skill. Load that with read_skill.", rule="R2")
+    roots = set(map(_looks, in_use))
     if any(looks[:depth] in roots for depth in range(1, len(looks) + 1)):
         message = f"{shorten(place)} is no URI of a skill in use, and looks like one."
         raise UnlistedFileError(message, uri=place, rule="W2")
@@ -88,6 +97,14 @@ def _checked(host: SkillHost, server: SkillServer, uri: str) -> SkillUri | None:
     if any(looks[:depth] in listed for depth in range(1, len(looks) + 1)):
         raise RefusedError(f"{shorten(uri)} belongs to a skill. Load that with read_skill.", rule="R2")
     return place
+
+
+async def _may_fetch(host: SkillHost, context: ModelContext, server: SkillServer, uri: str) -> None:
+    """What a skill has its server fetch from elsewhere is asked about, whichever tool it has it read by (I14)."""
+    for skill, acting in host.loading.windows.open_windows.items():
+        if skill.server == server.label and acting.entry.dialect is Dialect.PRIMITIVE and is_remote(uri):
+            await host.consent.may_fetch(skill, acting.entry, uri, context.inspector(skill, acting.entry))
+            return
 
 
 def _looks(uri: SkillUri) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from skillquay.host.configuration import Problem
 from skillquay.host.servers import SkillServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import httpx2
     from anyio.abc import TaskGroup
@@ -34,11 +34,13 @@ class Roster:
         budgets: Budgets,
         auth: Callable[[str, str], httpx2.Auth | None] | None,
         handshake: Handshake,
+        scan: Collection[str] = (),
     ) -> None:
         self.problems: tuple[Problem, ...] = ()
         self._servers: dict[ServerLabel, SkillServer] = {}
         self._targets: dict[ServerLabel, Target] = {}
         self._tasks, self._budgets, self._auth, self._handshake = tasks, budgets, auth, handshake
+        self._scan = frozenset(scan)
         self._parsing = anyio.CapacityLimiter(1)  # listings take turns
 
     def __iter__(self) -> Iterator[SkillServer]:
@@ -107,4 +109,5 @@ class Roster:
             auth=auth,
             handshake=self._handshake,
             parsing=self._parsing,
+            may_scan=label.label in self._scan,
         )

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from skillquay.core.approvals import Answer, Approval, Grant
+from skillquay.core.drafts import Draft
 from skillquay.core.entries import Manifest, parse_entry
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.uris import SkillUri
@@ -89,7 +90,7 @@ def write_answer(approval: Approval, entry: SkillEntry, at: float) -> dict[str, 
         "uri": quoted(skill.uri),
         "pairs": json.dumps(approval.pairs),
     }
-    return {**columns, "seal": seal(columns.values()), "entry": json.dumps(_known_part(entry).to_json())}
+    return {**columns, "seal": seal(columns.values()), "entry": _write_entry(entry)}
 
 
 def seal(columns: Iterable[Any]) -> str:
@@ -128,10 +129,10 @@ def read_kept(row: Iterable[Any]) -> Kept | None:
         return None
     entry: SkillEntry | None
     try:
-        entry = parse_entry(json.loads(text))
+        entry = _read_entry(text)
     except _NOT_OURS:
         entry = None
-    if entry and (entry.uri.key != approval.skill.key or not approval.covers(entry)):
+    if entry and (entry.identity.key != approval.skill.key or not approval.covers(entry)):
         entry = None
     return Kept(approval=approval, entry=entry, at=columns[3], ended=columns[4])
 
@@ -181,10 +182,20 @@ def _subject(scope: str, label: str, uri: SkillUri) -> str:
     return sha256(json.dumps((scope, label, uri.key)).encode()).hexdigest()
 
 
-def _known_part(entry: SkillEntry) -> SkillEntry:
+def _write_entry(entry: SkillEntry) -> str:
     """The entry without the fields that nobody was asked about, and that nothing bounds."""
-    files = entry.resources.files if isinstance(entry.resources, Manifest) else ()
-    return replace(entry, resources=Manifest(file._replace(extra=_NOTHING) for file in files), extra=_NOTHING)
+    known = replace(entry, extra=_NOTHING)
+    if isinstance(entry.resources, Manifest):
+        files = (file._replace(extra=_NOTHING) for file in entry.resources.files)
+        known = replace(known, resources=Manifest(files))
+    draft = {} if entry.draft is None else {"draft": entry.draft.to_json()}
+    return json.dumps(known.to_json() | draft)
+
+
+def _read_entry(text: Any) -> SkillEntry:
+    data = json.loads(text)
+    draft = data.pop("draft", None)
+    return replace(parse_entry(data), draft=None if draft is None else Draft.from_json(draft))
 
 
 def _is_time(value: object) -> bool:

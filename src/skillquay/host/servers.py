@@ -14,12 +14,14 @@ from anyio import to_thread
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
+from skillquay.archives.budgets import Allowance
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import ServerLabel
 from skillquay.errors import ConfigurationError, SkillquayError
 from skillquay.host.client import SkillsClient
 from skillquay.host.configuration import HttpServer, Problem, StdioServer
 from skillquay.host.connection import Connection
+from skillquay.host.dialects import Dialects
 from skillquay.host.listing import Listing, Received
 
 if TYPE_CHECKING:
@@ -46,11 +48,16 @@ class SkillServer:
         auth: httpx2.Auth | None = None,
         handshake: Handshake = "auto",
         parsing: anyio.CapacityLimiter | None = None,
+        may_scan: bool = False,
     ) -> None:
         self.label = label
         self.target = target
         self.connection = Connection(label, target, tasks=tasks, budgets=budgets, auth=auth, handshake=handshake)
         self.client = SkillsClient(self.connection, budgets=budgets, parsing=parsing)
+        self.dialects = Dialects(
+            self.connection, self.client, budgets=budgets, may_scan=may_scan or getattr(target, "may_scan", False)
+        )
+        self.unpacking = Allowance(budgets.server_bytes)
         self.problems: tuple[Problem, ...] = ()
         self.declares_skills = False
         self.skills: dict[tuple[str, ...], Received] = {}
@@ -77,22 +84,22 @@ class SkillServer:
             try:
                 await self.connection.connect()
                 self.declares_skills = self.client.declares_skills
-                if self.declares_skills:
-                    await self.client.list_skills(into=listing)
+                await self.dialects.list_skills(listing)
             except SkillquayError as error:
                 problems.append(self._problem(error.message, error.rule))
         if deadline.cancelled_caught:
             seconds = f"{self._budgets.discovery:g} seconds"
             problems.append(self._problem(f"It did not answer within {seconds}, and is left out.", "B2"))
+        self.declares_skills = self.declares_skills or self.dialects.spoken.dialect is not None
         await to_thread.run_sync(listing.settle, limiter=self._parsing)
-        if (problems or deadline.cancelled_caught) and listing.pages:
+        if (problems or deadline.cancelled_caught) and (listing.pages or listing.received):
             problems.append(self._problem("Its listing broke off; the skills that came before are used.", "L3"))
         problems.extend(self._problem(remark, "L4") for remark in listing.remarks)
         problems.extend(self._problem(f"{each.uri} is refused: {each.reason}", each.rule) for each in listing.refused)
         self._current_until = 0.0
         if listing.received and not problems:
             self._current_until = min(each.expires for each in listing.received)
-        self.skills = {each.entry.uri.key: each for each in listing.received}
+        self.skills = {each.entry.identity.key: each for each in listing.received}
         self._unlisted.clear()
         self.refused_uris = listing.refused_uris
         self.problems = tuple(problems)
@@ -109,7 +116,7 @@ class SkillServer:
 
         Of skills that are not listed, the oldest make room for this one where there would be too many (L4).
         """
-        key = received.entry.uri.key
+        key = received.entry.identity.key
         if key in self._unlisted or key not in self.skills:
             self._unlisted.pop(key, None)
             self._unlisted[key] = None

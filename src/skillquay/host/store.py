@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillquay.core.approvals import Approval, Approvals, Revocation
 from skillquay.core.changes import compare
-from skillquay.core.entries import Manifest
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.errors import StateError, VerificationError
 from skillquay.host.database import open_database
@@ -44,7 +43,6 @@ __all__ = ["Event", "Kept", "Store"]
 
 _log = logging.getLogger(__name__)
 
-_NO_FILES: Final = Manifest(())
 _TRUSTED: Final = "trusted"
 _DISABLED: Final = "disabled"
 
@@ -292,9 +290,9 @@ def _endings(
     ended: list[tuple[str, Revocation]] = []
     for uri in refused:
         gone = standing.pop(uri.key, Approvals()).standing.values()
-        ended += [("refused", Revocation(approval=each, change=compare(each.pairs, _NO_FILES))) for each in gone]
+        ended += [("refused", Revocation(approval=each, change=compare(each.pairs, ()))) for each in gone]
     for entry in entries:
-        if (key := entry.uri.key) in standing:
+        if (key := entry.identity.key) in standing:
             standing[key], revocations = standing[key].observe(skills[key], entry)
             ended += [("changed", revocation) for revocation in revocations]
     for kind, revocation in ended:

@@ -1,0 +1,1 @@
+"""What servers speak, translated into entries and back, without I/O (I)."""
