@@ -1,4 +1,4 @@
-"""`make bench`: run every benchmark, or those named (`scan`, `serving`, `host`), and print a table with ratios."""
+"""`make bench`: run every benchmark, or those named (`scan`, `archives`, `serving`, `host`), and print the ratios."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from bench import host, serving
+from bench import archives, host, serving
 from bench.generate import generate
 from bench.table import Row, print_table
 
@@ -17,7 +17,12 @@ ROUNDS = 9
 
 
 def main() -> int:
-    parts = {"scan": lambda: [*scan_rows(), version_row()], "serving": serving.rows, "host": host.rows}
+    parts = {
+        "scan": lambda: [*scan_rows(), version_row()],
+        "archives": archives.rows,
+        "serving": serving.rows,
+        "host": host.rows,
+    }
     chosen = sys.argv[1:] or list(parts)
     print("Making the trees (once) …", flush=True)
     generate(TREE, 10_000)

@@ -28,6 +28,7 @@ FASTMCP = os.path.join(".peers", "fastmcp", "bin", "python")
 ROUNDS = 3
 SECONDS = 10.0
 REQUESTS = 100_000
+INDEX = {"uri": "skill://index.json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,7 @@ def rows() -> Iterator[Row]:
     yield from throughput_rows()
     yield from start_rows()
     yield from long_rows()
+    yield from index_rows()
 
 
 def listing_rows() -> Iterator[Row]:
@@ -227,6 +229,43 @@ def long_rows() -> Iterator[Row]:
             ratio="",
             wanted="< 1 s",
             reached=seen < 1,
+        )
+
+
+def index_rows() -> Iterator[Row]:
+    """`skill://index.json`, which hosts of the drafts before v1 read."""
+    tree = TREES[10_000]
+    uri = some_uri(tree)
+    with ours(tree) as server:
+        list_all(server.port)
+        start = time.perf_counter()
+        while call(server.port, "resources/read", INDEX)[0]["result"]["ttlMs"] == 0:  # not all archives are known yet
+            time.sleep(0.05)
+        built = time.perf_counter() - start
+        runs = [(call(server.port, "resources/read", INDEX)[1], list_all(server.port)[1]) for _ in range(9)]
+        ratio = statistics.median(index / listing for index, listing in runs)
+        yield Row(
+            what="skill://index.json, 10,000 skills",
+            measured=f"{statistics.median(index for index, _ in runs) * 1000:.0f} ms",
+            against=f"full skills/list {statistics.median(listing for _, listing in runs) * 1000:.0f} ms",
+            ratio=f"{ratio:.2f} x",
+            wanted="<= 1 x",
+            reached=ratio <= 1,
+        )
+        after: list[float] = []
+        for _ in range(5):
+            _seen_after_change(tree, uri, server.port)
+            answer, spent = call(server.port, "resources/read", INDEX)
+            assert answer["result"]["ttlMs"], "the changed skill is packed within the time a reader waits"
+            after.append(spent)
+        again = statistics.median(after)
+        yield Row(
+            what="the index after one changed skill",
+            measured=f"{again * 1000:.0f} ms",
+            against=f"first build with all archives {built:.1f} s",
+            ratio=f"{again / built:.3f} x",
+            wanted="<= 0.1 x",
+            reached=again <= 0.1 * built,
         )
 
 

@@ -96,8 +96,8 @@ async def test_tools_prompts_and_resources_of_the_author_work_as_before(skills: 
 async def test_the_authors_resources_are_listed_first(skills: Skills, version: str) -> None:
     async with asking(server_of(skills), version) as asker:
         uris = [each["uri"] for each in await asker.listing("resources/list", "resources")]
-    assert uris[-1] == "skill://refunds/SKILL.md"
-    assert set(uris[:-1]) == {"config://settings", "config://broken", "config://refused", "skill://author/own.md"}
+    assert uris[-2:] == ["skill://index.json", "skill://refunds/SKILL.md"]
+    assert set(uris[:-2]) == {"config://settings", "config://broken", "config://refused", "skill://author/own.md"}
 
 
 @pytest.mark.rule("R1", "B3")
@@ -195,8 +195,10 @@ async def test_the_authors_pages_come_first_then_those_of_the_skills(
     server = Paged(publish(tmp_path, page_size=1)).server
     async with asking(server, version) as asker:
         uris = [each["uri"] for each in await asker.listing("resources/list", "resources")]
-    assert uris == [f"config://{number}" for number in range(3)] + [
-        f"skill://s{number}/SKILL.md" for number in range(3)
+    assert uris == [
+        *(f"config://{number}" for number in range(3)),
+        "skill://index.json",
+        *(f"skill://s{number}/SKILL.md" for number in range(3)),
     ]
 
 

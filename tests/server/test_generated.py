@@ -61,7 +61,7 @@ async def test_a_function_that_makes_text_is_a_dynamic_skill(
         assert (await asker.ask("skills/get", {"uri": URI}))["skill"] == entry
         result = await asker.ask("resources/read", {"uri": URI})
         assert result["contents"] == [{"uri": URI, "mimeType": "text/markdown", "text": skill_md()}]
-        (resource,) = await asker.listing("resources/list", "resources")
+        _, resource = await asker.listing("resources/list", "resources")
         assert resource == {"uri": URI, "name": "made", "description": "Made.", "mimeType": "text/markdown"}
         if version == MODERN:
             assert (result["ttlMs"], result["cacheScope"]) == (0, "public")

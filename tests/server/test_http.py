@@ -391,7 +391,7 @@ async def test_the_sdks_client_finds_and_reads_skills(served: Running, root: Pat
         }
         read = await client.read_resource(URI)
         assert read.contents[0].model_dump()["text"] == (root / "refunds/SKILL.md").read_text()
-        assert [each.uri for each in (await client.list_resources()).resources] == [URI]
+        assert [each.uri for each in (await client.list_resources()).resources] == ["skill://index.json", URI]
 
 
 @pytest.mark.rule("L2", "R4")
@@ -439,7 +439,7 @@ async def test_a_predicate_may_look_at_the_headers_of_a_request(root: Path, publ
                 ClientSession(read, write) as session,
             ):
                 await session.initialize()
-                assert len((await session.list_resources()).resources) == expected
+                assert len((await session.list_resources()).resources) == 1 + expected
 
 
 @pytest.mark.rule("I10")

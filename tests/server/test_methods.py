@@ -10,7 +10,8 @@ import anyio
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from skillquay.core.entries import LIMITS, parse_entries
+from skillquay.core.entries import LIMITS
+from skillquay.core.listings import parse_entries
 from skillquay.server.extension import EXTENSION_ID
 from tests.server.asking import MODERN, OLDER, asking, low_level, write_skill
 
@@ -118,7 +119,8 @@ async def test_a_middleware_further_in_may_answer_with_models(root: Path, publis
     server.middleware.append(modelling)
     async with asking(server, version) as asker:
         assert asker.capabilities.extensions == {EXTENSION_ID: {"directoryRead": True}}
-        assert [each["uri"] for each in await asker.listing("resources/list", "resources")] == [REFUNDS, PARTIAL, PLAIN]
+        resources = await asker.listing("resources/list", "resources")
+        assert [each["uri"] for each in resources] == ["skill://index.json", REFUNDS, PARTIAL, PLAIN]
 
 
 # L, G, E: entries
@@ -210,7 +212,7 @@ async def test_a_listing_is_the_same_however_it_is_cut_into_pages(
     async with asking(make(publish(tmp_path)), version) as asker:
         whole = await asker.listing()
         resources = await asker.listing("resources/list", "resources")
-    assert len(whole) == len(resources) == 7
+    assert len(whole) == len(resources[1:]) == 7
     for size in (1, 2, 3, 6, 7):
         async with asking(make(publish(tmp_path, page_size=size)), version) as asker:
             first = await asker.ask("skills/list")
@@ -425,8 +427,8 @@ async def test_resources_tell_name_description_type_and_size(
 ) -> None:
     async with asking(make(publish(root)), version) as asker:
         resources = await asker.listing("resources/list", "resources")
-        assert [each["uri"] for each in resources] == [REFUNDS, PARTIAL, PLAIN]
-        assert resources[0] == {
+        assert [each["uri"] for each in resources] == ["skill://index.json", REFUNDS, PARTIAL, PLAIN]
+        assert resources[1] == {
             "uri": REFUNDS,
             "name": "refunds",
             "description": "What refunds is for.",

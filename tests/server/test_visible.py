@@ -103,7 +103,8 @@ async def test_everybody_is_listed_and_given_what_they_may_see_and_nothing_else(
     async with asking(server, version, name=name) as asker:
         expected = sorted(f"skill://{path}/SKILL.md" for path in SEEN[name])
         assert sorted(await asker.skills()) == expected
-        assert sorted(each["uri"] for each in await asker.listing("resources/list", "resources")) == expected
+        resources = await asker.listing("resources/list", "resources")
+        assert sorted(each["uri"] for each in resources) == sorted([*expected, "skill://index.json"])
         for path in SEEN["boss"]:
             params = {"uri": f"skill://{path}/SKILL.md"}
             if path in SEEN[name]:

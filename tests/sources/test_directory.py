@@ -483,6 +483,32 @@ def test_an_empty_directory_of_a_nested_skill_is_one_of_the_enclosing_skill_too(
     assert found["one"].empty == ("inner/empty",)
 
 
+@pytest.mark.rule("I3")
+def test_files_that_can_be_run_are_named_for_every_skill_they_belong_to(tmp_path: Path) -> None:
+    one = skill(tmp_path, "one", z_sh="z", a_sh="a", docs__b_sh="b", plain="p", group="g")
+    inner = skill(tmp_path, "one/inner", run_sh="r")
+    for path in (one / "z.sh", one / "a.sh", one / "docs/b.sh", inner / "run.sh", inner / "SKILL.md"):
+        path.chmod(0o755)
+    (one / "group").chmod(0o674)  # its owner may not run it
+    (one / "link").symlink_to("a.sh")
+    found = folders(tmp_path)
+    assert found["one/inner"].executable == ("SKILL.md", "run.sh")
+    assert found["one"].executable == ("a.sh", "docs/b.sh", "inner/SKILL.md", "inner/run.sh", "link", "z.sh")
+
+
+@pytest.mark.rule("I6")
+def test_every_uri_of_a_tree_has_the_scheme_that_was_asked_for(tmp_path: Path) -> None:
+    skill(tmp_path, "one/inner", **{"a b": "x"})
+    skill(tmp_path, "one")
+    for prefix, above in (((), "github://one"), (("o", "r"), "github://o/r/one")):
+        items = list(read_tree(str(tmp_path), prefix=prefix, reading=Reading(scheme="github")))
+        roots = {item.root: item for item in items if isinstance(item, SkillFolder)}
+        assert roots.keys() == {above, f"{above}/inner"}
+        assert [file.uri for folder in roots.values() for file in folder.files if "%20" in file.uri] == [
+            f"{above}/inner/a%20b"
+        ] * 2
+
+
 @pytest.mark.rule("U8")
 def test_links_that_loop_outside_every_skill_are_no_crash(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")

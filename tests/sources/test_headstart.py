@@ -32,6 +32,7 @@ def tree(tmp_path: Path) -> Path:
         text = f"---\nname: {name.rpartition('/')[2]}\ndescription: Does it.\n---\nBody\n"
         (root / name / "SKILL.md").write_text(text)
         (root / name / "data.bin").write_bytes(os.urandom(700_000))
+        (root / name / "data.bin").chmod(0o755)
     (root / "broken").mkdir()
     (root / "broken" / "SKILL.md").write_text("no frontmatter\n")
     return root

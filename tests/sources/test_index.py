@@ -25,12 +25,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def listed(path: str = "refunds", *empty: str, **files: bytes) -> Listed:
-    return Listed.of(publish(files, at=f"skill://{path}").entry, empty)
+def listed(path: str = "skill://refunds", *empty: str, executable: tuple[str, ...] = (), **files: bytes) -> Listed:
+    return Listed.of(publish(files, at=path).entry, empty, executable)
 
 
-ONE = Unit((listed("acme/one", a=b"a"),), "stamp-1")
-TWO = Unit((listed("two", "docs", "empty/é x", b=b"b"), listed("two/näh/three", c=b"c")), "stamp-2")
+ONE = Unit((listed("skill://acme/one", a=b"a"),), "stamp-1")
+TWO = Unit(
+    (
+        listed("skill://two", "docs", "empty/é x", b=b"b"),
+        listed("skill://two/näh/three", executable=("a\tb\n", "c"), c=b"c"),
+        listed("github://o/r/four", "docs", executable=("d",), d=b"d"),
+    ),
+    "stamp-2",
+)
 UNITS = {"/srv/one": ONE, "/srv/two": TWO, "/srv/nothing": Unit((), "stamp-3")}
 
 
@@ -127,7 +134,7 @@ def test_rows_that_changed_places_are_not_used(path: str) -> None:
 
 def forge(path: str, skills: bytes) -> None:
     """Write a row with a right check sum, as somebody could who may write to the user's own cache."""
-    parts = (b"3 key", b"/srv/one", b"stamp-1", skills)
+    parts = (b"4 key", b"/srv/one", b"stamp-1", skills)
     check_sum = sha256(b"\0".join(parts)).hexdigest()
     sql(path, "INSERT OR REPLACE INTO units VALUES (?, ?, ?, ?)", b"/srv/one", "stamp-1", check_sum, skills)
 
@@ -143,7 +150,12 @@ def forge(path: str, skills: bytes) -> None:
         b'{"uri":"skill://\xff/SKILL.md"}',
         b'{"uri":"skill://%ff/SKILL.md"}',
         b'{"uri":"skill://a/%2E%2E/SKILL.md"}',
+        b'{"uri":"file://a/SKILL.md"}',
+        b'{"uri":"a/SKILL.md"}',
         ONE.skills[0].text + b"\tno JSON",
+        ONE.skills[0].text + b'\t["empty"]',
+        ONE.skills[0].text + b"\t[[], [], []]",
+        ONE.skills[0].text + b"\t[1, 2]",
         ONE.skills[0].text + b"\n",
     ],
 )

@@ -389,7 +389,7 @@ def falsify(index: Path, location: Path, key: str, old: bytes, new: bytes) -> No
         assert old in skills
         assert len(old) == len(new)
         skills = skills.replace(old, new)
-        check_sum = sha256(b"\0".join((f"3 {key}".encode(), place, stamp.encode(), skills))).hexdigest()
+        check_sum = sha256(b"\0".join((f"4 {key}".encode(), place, stamp.encode(), skills))).hexdigest()
         connection.execute("UPDATE units SET check_sum = ?, skills = ? WHERE location = ?", (check_sum, skills, place))
 
 
@@ -656,6 +656,55 @@ def test_an_empty_directory_is_a_change_of_its_skill_and_of_no_file(tree: Path) 
     live = live_of(tree)
     (tree / "one/empty").mkdir()
     assert live.refresh([str(tree / "one/empty")]) == change(["one"], [])
+
+
+@pytest.mark.rule("I3")
+def test_that_a_file_can_be_run_is_a_change_of_its_skills_and_of_no_file(tree: Path) -> None:
+    live = live_of(tree)
+    (tree / "outer/inner/y.md").chmod(0o755)
+    told = live.refresh([str(tree / "outer/inner/y.md")])
+    assert told == change(["outer", "outer/inner"], [])
+    assert [each.executable for each in live.catalog.listed if each.executable] == [("inner/y.md",), ("y.md",)]
+
+
+@pytest.mark.rule("I3")
+def test_which_files_can_be_run_is_remembered_and_noticed_when_it_changes_between_runs(tree: Path, index: Path) -> None:
+    def executable(live: LiveCatalog) -> dict[str, tuple[str, ...]]:
+        return {each.uri.segments[0]: each.executable for each in live.catalog.listed if each.executable}
+
+    (tree / "one/a.md").chmod(0o755)
+    with clock_ahead():
+        live_of(tree, index=index)
+        second = live_of(tree, index=index)
+        assert str(tree / "one") in second.sources[0].claims
+        assert executable(second) == {"one": ("a.md",)}
+        assert verify(second) == []
+        (tree / "one/a.md").chmod(0o644)
+        third = live_of(tree, index=index)
+        assert str(tree / "one") not in third.sources[0].claims
+        assert executable(third) == {}
+
+
+@pytest.mark.rule("I6")
+def test_skills_under_a_native_scheme_are_remembered_and_read_again(tree: Path, index: Path) -> None:
+    def make() -> LiveCatalog:
+        live = LiveCatalog([DirectorySource(str(tree), prefix=("o", "r"), scheme="github")], index_directory=str(index))
+        live.load()
+        return live
+
+    with clock_ahead():
+        first = make()
+        first.save()
+        second = make()
+        assert len(second.sources[0].claims) == 3
+        assert second.catalog.listed == first.catalog.listed
+        assert {each.uri.scheme for each in second.catalog.listed} == {"github"}
+        assert verify(second) == []
+        (tree / "one/a.md").write_text("changed")
+        told = second.refresh_file(SkillUri("github://o/r/one/a.md"))
+        assert told is not None
+        assert told.files == {"github://o/r/one/a.md", "github://o/r/one/SKILL.md"}
+        assert second.refresh_file(SkillUri("skill://o/r/one/a.md")) is None
 
 
 def test_a_file_asked_for_that_belongs_to_nobody_makes_no_change(tree: Path) -> None:

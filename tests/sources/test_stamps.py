@@ -50,6 +50,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a file has other bytes, and its old size and time": lambda one: rewrite_unseen(one / "a.md", "xyz"),
     "a deep file has other bytes": lambda one: rewrite_unseen(one / "references/deep/b.md", "xyz"),
     "SKILL.md has other bytes": lambda one: (one / "SKILL.md").write_text("x"),
+    "a file can be run": lambda one: (one / "a.md").chmod(0o755),
     "a file is gone": lambda one: (one / "a.md").unlink(),
     "a file is new": lambda one: (one / "b.md").touch(),
     "a file has another name": lambda one: (one / "a.md").rename(one / "c.md"),

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 class Served:
     """A source and its store, with answers as short as the questions."""
 
-    def __init__(self, root: Path | str, prefix: str = "", **options: bool) -> None:
+    def __init__(self, root: Path | str, prefix: str = "", *, is_part: bool = False, strict: bool = False) -> None:
         self.store = Memory()
-        self.source = DirectorySource(str(root), prefix=prefix.split("/") if prefix else (), **options)
+        self.source = DirectorySource(
+            str(root), prefix=prefix.split("/") if prefix else (), is_part=is_part, strict=strict
+        )
         self.source.read({}, self.store)
 
     @property

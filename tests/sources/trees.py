@@ -143,7 +143,7 @@ class Model:
             reading = Reading(is_part=self.is_part)
             for item in publish_tree(str(self.root), prefix=self.prefix, reading=reading):
                 if isinstance(item, Publication) and item.entry is not None:
-                    fresh[item.entry.uri] = Listed.of(item.entry, item.folder.empty)
+                    fresh[item.entry.uri] = Listed.of(item.entry, item.folder.empty, item.folder.executable)
                 elif root := item.folder.root if isinstance(item, Publication) else item.root:
                     broken.add(root.child("SKILL.md"))
         lost = {uri: old for uri, old in self.published.items() if uri not in fresh}

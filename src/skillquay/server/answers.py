@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from skillquay.archives.formats import ArchiveFormat
 from skillquay.core.catalog import find_children, find_file, page_of_children
 from skillquay.core.entries import DYNAMIC, Manifest
-from skillquay.core.uris import SKILL_MD
+from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.wire.contents import DIRECTORY, MARKDOWN, contents, media_type
+from skillquay.wire.index_json import INDEX_URI
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillquay.core.catalog import Catalog, Listed, Node, Where
     from skillquay.core.entries import FileRecord
-    from skillquay.core.uris import SkillUri
 
-__all__ = ["RESOURCES_LIST", "PageSize", "View", "read_result"]
+__all__ = ["INDEX_RESOURCE", "RESOURCES_LIST", "PageSize", "View", "archive_result", "read_result"]
 
 RESOURCES_LIST = "resources/list"
+INDEX_RESOURCE: Final = {"uri": str(INDEX_URI), "name": INDEX_URI.name, "mimeType": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,19 @@ class View:
         """The generated skill whose directory this is, or that it lies in."""
         return next((each for each in self._around(uri) if each.entry.resources == DYNAMIC), None)
 
+    def archive(self, uri: SkillUri) -> tuple[Listed, ArchiveFormat] | None:
+        """The skill whose archive is read at this URI, and its format: one that lies in no other (I3, I12)."""
+        *above, name = uri.segments
+        for archive_format in ArchiveFormat:
+            own = name.removesuffix(archive_format.suffix)
+            if not own or own == name:
+                continue
+            listed = self.skill(SkillUri.build((*above, own), scheme=uri.scheme).child(SKILL_MD))
+            if listed is None or listed.entry.resources == DYNAMIC or len(list(self.catalog.around(listed.uri))) > 1:
+                return None
+            return listed, archive_format
+        return None
+
     def list_directory(
         self, uri: SkillUri, cursor: str | None, sniff: Callable[[FileRecord], bytes | None]
     ) -> dict[str, Any] | None:
@@ -98,6 +114,12 @@ class View:
 def read_result(uri: str, name: str, data: bytes) -> dict[str, Any]:
     """`resources/read` of one file (R1, U7)."""
     return {"contents": [contents(uri, data, media_type(name, data))]}
+
+
+def archive_result(uri: str, archive_format: ArchiveFormat, data: bytes) -> dict[str, Any]:
+    """`resources/read` of an archive (I3)."""
+    blob = base64.b64encode(data).decode("ascii")
+    return {"contents": [{"uri": uri, "mimeType": archive_format.media_type, "blob": blob}]}
 
 
 def _skill_resource(listed: Listed, size: int | None = None) -> dict[str, Any]:

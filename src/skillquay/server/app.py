@@ -43,6 +43,8 @@ def make_server(name: str, skills: Skills) -> Server[Any]:
     """A server that declares resources and skills, and nothing else."""
     server: Server[Any] = Server(name, version=__version__)
     skills.install(server)
+    if skills.sep2076 is not None:
+        skills.sep2076.stand_alone()
     return server
 
 
@@ -61,7 +63,7 @@ def http_app(
     """
     manager = StreamableHTTPSessionManager(app=server, json_response=True)
     endpoint: ASGIApp = StreamableHTTPASGIApp(manager)
-    if skills.publisher.is_for_everybody and not _is_traced():
+    if skills.publisher.is_for_everybody and skills.sep2076 is None and not _is_traced():
         endpoint = Express(endpoint, skills.publisher, server)
     endpoint = wrap(endpoint)
     if tokens is not None:

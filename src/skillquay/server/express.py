@@ -21,6 +21,7 @@ from skillquay.core.catalog import find_file
 from skillquay.core.uris import SkillUri
 from skillquay.errors import CursorError, UriError
 from skillquay.server.answers import read_result
+from skillquay.wire.index_json import INDEX_URI
 
 try:
     from orjson import loads as _read_json
@@ -74,9 +75,11 @@ class Express:
             is_whole = not message.get("more_body", False)
         answer = self._answer(scope, body) if is_whole else None
         if answer is not None:
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
+            length = str(sum(map(len, answer))).encode()
+            headers = [(b"content-type", b"application/json"), (b"content-length", length)]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": answer})
+            for place, piece in enumerate(answer, 1):
+                await send({"type": "http.response.body", "body": piece, "more_body": place < len(answer)})
             return
         received.reverse()
 
@@ -85,7 +88,8 @@ class Express:
 
         await self._app(scope, replay, send)
 
-    def _answer(self, scope: Scope, body: bytes) -> bytes | None:
+    def _answer(self, scope: Scope, body: bytes) -> list[bytes] | None:
+        """The answer, in pieces that are sent one after the other."""
         try:
             decoded = _read_json(body)
         except (ValueError, RecursionError):
@@ -97,14 +101,17 @@ class Express:
             return None
         if type(params["_meta"].get("progressToken", 0)) not in {int, str}:
             return None
-        if (result := self._result(decoded["method"], params)) is None:
-            return None
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(number).encode(), result)
-
-    def _result(self, method: object, params: Mapping[str, Any]) -> bytes | None:
         catalog = self._publisher.live.catalog if self._publisher.is_ready else None
         if catalog is None:
             return None
+        head = b'{"jsonrpc":"2.0","id":%b,"result":' % json.dumps(number).encode()
+        if decoded["method"] == "resources/read" and params.get("uri") == INDEX_URI:
+            index = self._publisher.index_at_hand(catalog)
+            return None if index is None else [head + _INDEX_HEAD, *index, b'"}]%b}' % self._tail]
+        result = self._result(catalog, decoded["method"], params)
+        return None if result is None else [b"%b%b}" % (head, result)]
+
+    def _result(self, catalog: Catalog, method: object, params: Mapping[str, Any]) -> bytes | None:
         match method, params:
             case "skills/list", {"cursor": str() as cursor}:
                 return self._page(catalog, cursor)
@@ -174,3 +181,6 @@ def _is_acceptable(scope: Scope, decoded: dict[str, Any]) -> bool:
 
 def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_INDEX_HEAD: Final = b'{"resultType":"complete",%b' % _json(read_result(INDEX_URI, INDEX_URI.name, b""))[1:-4]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import ASGIApp
 
+    from skillquay.server.extension import Dialect
     from skillquay.sources.headstart import HeadStart
 
 __all__ = ["Settings", "run_http", "run_stdio"]
@@ -31,10 +32,13 @@ class Settings:
     paths: tuple[str, ...]
     name: str = "skillquay"
     prefix: str = ""
+    scheme: str = "skill"
     page_size: int = 250
     ttl: float = 60
     watch: bool = True
     strict: bool = False
+    index: bool = True
+    dialect: Dialect = "v1"
     tokens: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     index_directory: str | None = None
@@ -47,13 +51,15 @@ class Settings:
             watch=self.watch,
             strict=self.strict,
             private=bool(self.tokens),
+            index=self.index,
+            dialect=self.dialect,
             index_directory=self.index_directory,
         )
         for path in self.paths:
             if is_python(path):
                 skills.include(load_skills(path))
             else:
-                skills.add(path, prefix=self.prefix)
+                skills.add(path, prefix=self.prefix, scheme=self.scheme)
         if ahead is not None:
             skills.publisher.begin_with(ahead)
         return make_server(self.name, skills), skills

@@ -12,6 +12,8 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from skillquay.wire.sep2076 import LIST_CHANGED
+
 if TYPE_CHECKING:
     from mcp.server.connection import Connection
     from mcp.server.context import ServerRequestContext
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
     from skillquay.core.uris import SkillUri
     from skillquay.sources.live import Change
 
-__all__ = ["Announcer", "Sessions", "connection_of"]
+__all__ = ["SKILLS_CHANGED", "Announcer", "Sessions", "connection_of"]
 
 _log = logging.getLogger(__name__)
 
+# On the bus, which carries only what the SDK knows of, the list of skills of SEP-2076 is a resource nobody has.
+SKILLS_CHANGED: Final = "skillquay:skills/list_changed"
 _MOST_SUBSCRIPTIONS: Final = 10_000
 _PATIENCE: Final = 5.0  # seconds a client may take to accept a notice
 
@@ -41,8 +45,9 @@ class Sessions:
     and is told of it in its own spelling.
     """
 
-    def __init__(self, bus: SubscriptionBus) -> None:
+    def __init__(self, bus: SubscriptionBus, *, has_skill_list: bool = False) -> None:
         self._bus = bus
+        self._has_skill_list = has_skill_list
         self._open: dict[Connection, dict[tuple[str, ...], str]] = {}
 
     def __len__(self) -> int:
@@ -68,28 +73,43 @@ class Sessions:
         return self._open.get(connection, {}).pop(uri.key, None) is not None
 
     async def announce(self, change: Change) -> None:
-        """Tell everyone; a client that does not take the notice is not waited for."""
+        """Tell everyone; a client that does not take the notice is not waited for.
+
+        Where no skill changed, no list did: then only the files are told of, to those who want to know.
+        """
         files = sorted(change.files)
         keys = [uri.key for uri in files]
+        is_list = bool(change.skills)
         async with anyio.create_task_group() as group:
             for connection, subscribed in list(self._open.items()):
-                group.start_soon(_tell, connection, [subscribed[key] for key in keys if key in subscribed])
-            group.start_soon(self._publish, files)
+                if is_list and self._has_skill_list:
+                    group.start_soon(_tell_of_skills, connection)
+                group.start_soon(_tell, connection, is_list, [subscribed[key] for key in keys if key in subscribed])
+            group.start_soon(self._publish, is_list, files)
 
-    async def _publish(self, files: list[SkillUri]) -> None:
+    async def _publish(self, is_list: bool, files: list[SkillUri]) -> None:
         try:
-            await self._bus.publish(ResourcesListChanged())
+            if is_list:
+                await self._bus.publish(ResourcesListChanged())
+                if self._has_skill_list:
+                    await self._bus.publish(ResourceUpdated(uri=SKILLS_CHANGED))
             for uri in files:
                 await self._bus.publish(ResourceUpdated(uri=str(uri)))
         except Exception:  # noqa: BLE001 - a bus may be somebody else's, and the other clients are told all the same
             _log.exception("A change could not be announced on the subscription bus.")
 
 
-async def _tell(connection: Connection, uris: list[str]) -> None:
+async def _tell(connection: Connection, is_list: bool, uris: list[str]) -> None:
     with anyio.move_on_after(_PATIENCE):
-        await connection.send_resource_list_changed()
+        if is_list:
+            await connection.send_resource_list_changed()
         for uri in uris:
             await connection.send_resource_updated(uri)
+
+
+async def _tell_of_skills(connection: Connection) -> None:
+    with anyio.move_on_after(_PATIENCE):
+        await connection.notify(LIST_CHANGED, None)
 
 
 class Announcer:

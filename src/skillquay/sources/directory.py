@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import stat
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,7 @@ class _OpenSkill:
     size: int = 0
     files: list[FileRecord] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
+    executable: list[str] = field(default_factory=list)
     stamp: Stamp = field(default_factory=Stamp)
     findings: list[Finding] = field(default_factory=list)
 
@@ -76,6 +78,7 @@ class _OpenSkill:
             size=self.size,
             findings=tuple(sorted(self.findings, key=_file)),
             empty=tuple(sorted(self.empty)),
+            executable=tuple(sorted(self.executable)),
             stamp=None if self.findings else self.stamp.digest(),
         )
 
@@ -108,14 +111,15 @@ class Reading:
     """How to read a directory that is served for a long time, or a part of it.
 
     A root that is a skill itself has its directory's name, or this `name`. A root that `is_part` of a larger tree has
-    none: what the prefix leads to is the root; it lies `depth` directories down in that tree. `keep` is given the bytes
-    of each file. A skill's directory that is `known` already is passed over, with all that is in it. `unread` is told
-    of each directory whose content cannot be listed.
+    none: what the prefix leads to is the root; it lies `depth` directories down in that tree. `scheme` is that of all
+    URIs. `keep` is given the bytes of each file. A skill's directory that is `known` already is passed over, with all
+    that is in it. `unread` is told of each directory whose content cannot be listed.
     """
 
     name: str | None = None
     is_part: bool = False
     depth: int = 0
+    scheme: str = "skill"
     keep: Keep | None = None
     known: Known | None = None
     unread: Unread | None = None
@@ -134,7 +138,7 @@ def read_tree(
         root = os.path.dirname(root) or "."
     tree = reading or Reading()
     tree = replace(tree, name=None if tree.is_part else tree.name or os.path.basename(os.path.abspath(root)))
-    uri = SkillUri.build(prefix) if prefix else None
+    uri = SkillUri.build(prefix, scheme=tree.scheme) if prefix else None
     pending = [_Directory(location=os.path.normpath(root), relative="", depth=tree.depth, uri=uri, skills=())]
     while pending:
         batch, pending[-_BATCH:] = pending[: -_BATCH - 1 : -1], []
@@ -231,7 +235,7 @@ def _read(here: _Directory, listing: _Listing, tree: Reading, begun: int) -> tup
                 problems.append((name, problem))
     for entry in directories:
         try:
-            if directory := _below(entry, here):
+            if directory := _below(entry, here, tree):
                 below.append(directory)
         except NotPublishedError as problem:
             problems.append((entry.name, problem))
@@ -248,7 +252,7 @@ def _read(here: _Directory, listing: _Listing, tree: Reading, begun: int) -> tup
 
 def _open(here: _Directory, tree: Reading) -> _OpenSkill:
     """Begin the skill whose `SKILL.md` is in this directory."""
-    uri = _child(here.uri, tree.name) if here.relative == "" and tree.name is not None else _known(here.uri)
+    uri = _child(here.uri, tree.name, tree) if here.relative == "" and tree.name is not None else _known(here.uri)
     skill = _OpenSkill(root=uri, location=here.location, below=len(here.relative), unread=1)
     if here.skills or tree.known is None:
         skill.stamp.spoil()  # the enclosing skill's stamp covers it, or nobody asks for one
@@ -257,7 +261,7 @@ def _open(here: _Directory, tree: Reading) -> _OpenSkill:
     return skill
 
 
-def _below(entry: os.DirEntry[str], here: _Directory) -> _Directory | None:
+def _below(entry: os.DirEntry[str], here: _Directory, tree: Reading) -> _Directory | None:
     name = entry.name
     relative = f"{here.relative}{name}/"
     if name[0] == "." or name in IGNORED:
@@ -267,7 +271,7 @@ def _below(entry: os.DirEntry[str], here: _Directory) -> _Directory | None:
         raise NotPublishedError(
             "P1", "depth", f"The tree is more than {MAX_DEPTH} directories deep here.", "Move it up."
         )
-    return _Directory(entry.path, relative, here.depth + 1, _child(here.uri, name), here.skills)
+    return _Directory(entry.path, relative, here.depth + 1, _child(here.uri, name, tree), here.skills)
 
 
 def _add(entry: os.DirEntry[str], here: _Directory, tree: Reading, begun: int) -> bytes | None:
@@ -293,7 +297,10 @@ def _add(entry: os.DirEntry[str], here: _Directory, tree: Reading, begun: int) -
         else:
             skills[0].stamp.spoil()
     if data is not None:
-        record = FileRecord(_child(here.uri, name), Digest.of(data), size)
+        record = FileRecord(_child(here.uri, name, tree), Digest.of(data), size)
+        if status.st_mode & stat.S_IXUSR:
+            for skill in skills:
+                skill.executable.append(here.relative[skill.below :] + name)
         if tree.keep:
             tree.keep(record.digest, data)
     for skill in skills:
@@ -343,9 +350,9 @@ def _reported(here: _Directory, problems: _Problems) -> Iterator[SkippedPath]:
             yield SkippedPath(location=location, finding=problem.finding("."))
 
 
-def _child(uri: SkillUri | None, name: str) -> SkillUri:
+def _child(uri: SkillUri | None, name: str, tree: Reading) -> SkillUri:
     try:
-        return SkillUri.build((name,)) if uri is None else uri.child(name)
+        return SkillUri.build((name,), scheme=tree.scheme) if uri is None else uri.child(name)
     except UriError as error:
         raise NotPublishedError(
             error.rule, "file-name", f"It cannot be given a URI: {error.message}", "Rename it."

@@ -27,7 +27,7 @@ __all__ = ["Index", "Unit"]
 _log = logging.getLogger(__name__)
 
 _BEGINNING: Final = b'{"uri":"'  # of every entry we write
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _PATIENCE: Final = 2.0  # seconds to wait for another process that writes
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS units (
@@ -144,9 +144,12 @@ def _remove(path: str) -> None:
 
 
 def _write_skills(skills: tuple[Listed, ...]) -> bytes:
-    """One skill a line, and after a tab the directories in it without files. JSON has neither of the two unescaped."""
+    """One skill a line, and after a tab what its manifest does not know. JSON has neither of the two unescaped."""
     return b"\n".join(
-        listed.text + b"\t" + json.dumps(listed.empty).encode() if listed.empty else listed.text for listed in skills
+        b"%b\t%b" % (listed.text, json.dumps([listed.empty, listed.executable]).encode())
+        if listed.empty or listed.executable
+        else listed.text
+        for listed in skills
     )
 
 
@@ -156,10 +159,11 @@ def _read_skills(data: bytes) -> tuple[Listed, ...]:
 
 
 def _read_skill(line: bytes) -> Listed:
-    text, _, empty = line.partition(b"\t")
+    text, _, facts = line.partition(b"\t")
     uri = text[len(_BEGINNING) : text.index(b'"', len(_BEGINNING))].decode()
-    if not text.startswith(_BEGINNING) or not uri.startswith("skill://") or not uri.endswith(f"/{SKILL_MD}"):
+    if not text.startswith(_BEGINNING) or not uri.endswith(f"/{SKILL_MD}"):
         raise ValueError("not an entry of ours")
-    if "%" in uri:
+    if "%" in uri or not uri.startswith("skill://"):
         SkillUri(uri)
-    return Listed(str.__new__(SkillUri, uri), text, tuple(json.loads(empty)) if empty else ())
+    empty, executable = map(tuple, json.loads(facts)) if facts else ((), ())
+    return Listed(str.__new__(SkillUri, uri), text, empty, executable)

@@ -61,7 +61,7 @@ class Difference(NamedTuple):
 class SourceState(NamedTuple):
     """What a source has read, in plain values."""
 
-    units: dict[str, tuple[str | None, list[tuple[str, bytes, tuple[str, ...]]]]]
+    units: dict[str, tuple[str | None, list[tuple[str, bytes, tuple[str, ...], tuple[str, ...]]]]]
     claims: list[str]
     remarks: dict[str, list[Remark]]
 
@@ -89,7 +89,7 @@ class DirectorySource:
     """The skills below one directory, kept by units: an outermost skill's directory with all that is nested in it.
 
     `units` is what is published now, by location; no unit lies in another. `claims` are those of them that came from
-    an index and were not read yet. What `prefix` and `is_part` mean is told at `read_tree`.
+    an index and were not read yet. What `prefix`, `scheme` and `is_part` mean is told at `read_tree`.
 
     A skill that was good and is broken now keeps its last good version, if that was ever read and its bytes are still
     to be had: somebody is in the middle of changing it. What lies in a directory that cannot be read any more is kept,
@@ -98,11 +98,19 @@ class DirectorySource:
     One thread at a time may read; what it replaces is replaced whole, so that others may look at any time.
     """
 
-    def __init__(self, root: str, *, prefix: Sequence[str] = (), is_part: bool = False, strict: bool = False) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        prefix: Sequence[str] = (),
+        scheme: str = "skill",
+        is_part: bool = False,
+        strict: bool = False,
+    ) -> None:
         is_file = os.path.basename(root) == SKILL_MD and not os.path.isdir(root)
         self.path = os.path.abspath(os.path.dirname(root) if is_file else root)
         self.root = os.path.realpath(self.path)
-        self.prefix = tuple(prefix)
+        self.scheme, self.prefix = scheme, tuple(prefix)
         self.units: Mapping[str, Unit] = {}
         self.claims: dict[str, Unit] = {}
         self._remarks: Mapping[str, Sequence[Remark]] = {}
@@ -112,7 +120,7 @@ class DirectorySource:
     @property
     def settings(self) -> str:
         """What was asked for."""
-        return repr((self.path, self.prefix, self._is_part, self._strict))
+        return repr((self.path, self.scheme, self.prefix, self._is_part, self._strict))
 
     @property
     def key(self) -> str:
@@ -132,7 +140,7 @@ class DirectorySource:
     def state(self) -> SourceState:
         """What was read, in plain values that another process can be sent."""
         units = {
-            location: (unit.stamp, [(str(each.uri), each.text, each.empty) for each in unit.skills])
+            location: (unit.stamp, [(str(each.uri), each.text, each.empty, each.executable) for each in unit.skills])
             for location, unit in self.units.items()
         }
         return SourceState(units, list(self.claims), {place: list(remarks) for place, remarks in self._remarks.items()})
@@ -140,7 +148,7 @@ class DirectorySource:
     def restore(self, state: SourceState) -> None:
         """Take what another process has read."""
         self.units = {
-            location: Unit(tuple(Listed(str.__new__(SkillUri, uri), text, empty) for uri, text, empty in skills), stamp)
+            location: Unit(tuple(Listed(str.__new__(SkillUri, each[0]), *each[1:]) for each in skills), stamp)
             for location, (stamp, skills) in state.units.items()
         }
         self.claims = {location: self.units[location] for location in state.claims}
@@ -192,7 +200,7 @@ class DirectorySource:
 
     def _place(self, uri: SkillUri, units: Collection[str]) -> str | None:
         is_skill = self.root in units and not self._is_part
-        above = ("skill", *self.prefix, *([os.path.basename(self.path)] if is_skill else []))
+        above = (self.scheme, *self.prefix, *([os.path.basename(self.path)] if is_skill else []))
         key = uri.key
         return os.path.join(self.root, *key[len(above) :]) if key[: len(above)] == above else None
 
@@ -258,6 +266,7 @@ class DirectorySource:
             name=os.path.basename(self.path),
             is_part=self._is_part or bool(parts),
             depth=len(parts),
+            scheme=self.scheme,
             keep=store.keep,
             known=is_known,
             unread=note_unread,
@@ -272,7 +281,7 @@ class DirectorySource:
                 found.append(_Found(location, None, None, is_clean=False))
             else:
                 location, root = item.folder.location, item.folder.root
-                listed = Listed.of(item.entry, item.folder.empty) if item.entry else None
+                listed = Listed.of(item.entry, item.folder.empty, item.folder.executable) if item.entry else None
                 scan.remarks += [
                     Remark(location=location, finding=each) for each in item.findings if each.level is not Level.NOTE
                 ]
