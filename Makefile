@@ -23,13 +23,15 @@ gates: .venv/installed
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
 	$(BIN)/python -m tools.rule_table --check
+	$(BIN)/python -m tools.interop_table --check
 
 fix: .venv/installed  ## Format, and mend what the linter can mend
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-rules: .venv/installed  ## Write docs/rules.md from the tests
+rules: .venv/installed  ## Write docs/rules.md and the table in docs/dialects.md from the tests
 	$(BIN)/python -m tools.rule_table
+	$(BIN)/python -m tools.interop_table
 
 bench: .venv/installed .peers/installed  ## Measure, in ratios
 	$(BIN)/python -m bench
@@ -49,11 +51,13 @@ lock: .venv/installed  ## Choose the newest versions the project allows, and pin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-.peers/installed: $(PEERS)/requirements-fastmcp.txt $(PEERS)/requirements-skills-ref.txt $(PEERS)/package-lock.json
+.peers/installed: $(wildcard $(PEERS)/requirements-*.txt) $(PEERS)/package-lock.json
 	$(PYTHON) -m venv --clear .peers/fastmcp
 	.peers/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements-fastmcp.txt
 	$(PYTHON) -m venv --clear .peers/skills-ref
 	.peers/skills-ref/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements-skills-ref.txt
+	$(PYTHON) -m venv --clear .peers/agent-framework
+	.peers/agent-framework/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements-agent-framework.txt
 	cp $(PEERS)/package.json $(PEERS)/package-lock.json .peers/
 	PATH="$(CURDIR)/.peers/fastmcp/bin:$$PATH" npm ci --prefix .peers --ignore-scripts --no-audit --no-fund
 	@touch $@

@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "skillquay"
-LAYERS = ["errors", "core", "wire", "sources", "dialects", "server", "testing", "host", "bridge", "console", "cli"]
+LAYERS = [
+    "errors",
+    "core",
+    "wire",
+    "archives",
+    "sources",
+    "dialects",
+    "server",
+    "testing",
+    "host",
+    "bridge",
+    "console",
+    "cli",
+]
 NOT_IN_CORE = {"anyio", "asyncio", "mcp", "pydantic", "os", "pathlib", "io", "logging", "time", "random", "secrets"}
 NOT_IN_CORE |= {"socket", "subprocess", "shutil", "tempfile", "threading", "sqlite3"}
 CORE_MAY_USE = {"yaml"}

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from skillquay.core.entries import parse_entries
+from skillquay.core.listings import parse_entries
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -70,6 +70,9 @@ def test_a_command_that_cannot_work_says_why_and_what_to_do(skills: Path, tmp_pa
     served = str(skills)
     cases = [
         (["gone"], 'there is nothing at "gone". Give a directory of skills'),
+        ([served, "--scheme", "file"], '--scheme cannot be used: "file" names something on the reader\'s own machine.'),
+        ([served, "--scheme", "https"], '--scheme cannot be used: Clients would open "https" URIs themselves.'),
+        ([served, "--scheme", "git hub:"], '--scheme cannot be used: "git hub:" is not a scheme. Give its name alone'),
         (["empty.txt"], '"empty.txt" is a file. Give a directory of skills'),
         ([served, "gone"], 'there is nothing at "gone"'),
         ([served, "--http", "8000"], '"8000" is not an address. Write it as HOST:PORT, such as 127.0.0.1:8000.'),
@@ -150,6 +153,25 @@ def test_it_says_what_is_served_what_is_not_and_why_and_how_a_client_gets_it(ski
         assert len(said) == 9
         with Running(serving.base) as running:
             assert len(running.post(message("skills/list")).json()["result"]["skills"]) == 4
+
+
+@pytest.mark.rule("I1", "I6", "I12")
+def test_the_index_names_skills_under_the_scheme_that_was_chosen_and_it_says_which_are_not_in_it(
+    skills: Path,
+) -> None:
+    inner = skills / "good/inner"
+    inner.mkdir()
+    (inner / "SKILL.md").write_text("---\nname: inner\ndescription: Within.\n---\n")
+    with serve(skills, "--scheme", "github", "--prefix", "o/r") as serving, Running(serving.base) as running:
+        notes = [line for line in serving.said.splitlines() if line.startswith("Note: ")]
+        assert len(notes) == 1
+        assert notes[0].startswith("Note: 1 skill that lies in another one is not in skill://index.json, ")
+        assert serving.said.count("skill://index.json") == 1
+        answer = running.post(message("resources/read", uri="skill://index.json")).json()["result"]
+        entries = json.loads(answer["contents"][0]["text"])["skills"]
+        assert [entry["url"] for entry in entries] == ["github://o/r/good/SKILL.md", "github://o/r/warned/SKILL.md"]
+        archive = running.post(message("resources/read", uri=entries[0]["archives"][1]["url"])).json()["result"]
+        assert archive["contents"][0]["mimeType"] == "application/zip"
 
 
 @pytest.mark.rule("B3", "L2")
@@ -309,6 +331,8 @@ def test_on_stdio_standard_output_is_the_protocols_and_the_end_of_input_the_end(
 
 def test_the_line_for_a_client_over_stdio_serves_the_same(skills: Path, tmp_path: Path) -> None:
     options = ["--name", "acme", "--prefix", "a/b", "--page-size", "7", "--ttl", "1.5", "--no-watch", "--strict"]
+    options[4:4] = ["--scheme", "github"]
+    options.append("--no-index")
     done = subprocess.run(
         [*COMMAND, "serve", str(skills), "--stdio", *options],
         stdin=subprocess.DEVNULL,
@@ -340,7 +364,7 @@ def test_the_sdks_client_speaks_to_it_over_stdio_in_either_era(skills: Path, tmp
         with anyio.fail_after(PATIENCE):
             async with Client(parameters, mode=mode, message_handler=note) as client:
                 assert "io.modelcontextprotocol/skills" in (client.server_capabilities.extensions or {})
-                assert len((await client.list_resources()).resources) == 2
+                assert len((await client.list_resources()).resources) == 3
                 uri = "skill://good/SKILL.md"
                 before = (await client.read_resource(uri)).contents[0]
                 assert before.model_dump()["text"] == (skills / "good/SKILL.md").read_text()

@@ -61,7 +61,9 @@ def test_content_rewritten_on_the_way_is_named_with_its_rule(host: Run, tmp_path
         "skills": 2,
         "files": 3,
         "size": 129,
+        "dialect": "skills extension (SEP-2640)",
         "dynamic": [],
+        "unproven": [],
         "unseen": 0,
     }
 
@@ -114,7 +116,7 @@ def test_what_cannot_be_looked_at_is_status_2(host: Run, tmp_path: Path) -> None
     with Publisher(declares=False).serving() as url:
         undeclared = host("verify", url)
     assert undeclared.status == 2
-    assert "does not declare" in undeclared.err
+    assert "It declares neither the extension nor a draft of it." in undeclared.err
     configure(tmp_path, acme="http://127.0.0.1:1/mcp")
     unknown = host("verify", "nowhere")
     assert unknown.status == 2

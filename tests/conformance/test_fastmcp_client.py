@@ -101,6 +101,7 @@ def test_the_client_reads_text_as_text_and_other_bytes_as_a_blob(answers: dict[s
 def test_the_client_finds_each_skill_md_among_the_resources(answers: dict[str, Answers], mode: str) -> None:
     entries = {skill["uri"]: skill["frontmatter"] for skill in answers["auto"]["listed"]}
     resources = {resource.pop("uri"): resource for resource in map(dict, answers[mode]["resources"])}
+    assert resources.pop("skill://index.json") == {"name": "index.json", "mimeType": "application/json"}
     assert list(resources) == [*STATIC, DYNAMIC]
     for uri, resource in resources.items():
         about = {key: entries[uri][key] for key in ("name", "description")}

@@ -24,6 +24,6 @@ def test_skills_are_installed_on_a_fastmcp_server_and_seen_on_both_eras(tmp_path
     assert {mode: said["version"] for mode, said in seen.items()} == {"auto": "2026-07-28", "legacy": "2025-11-25"}
     assert seen["auto"]["skills"] == URIS
     for said in seen.values():
-        assert said["resources"] == ["data://own", *URIS]
+        assert said["resources"] == ["data://own", "skill://index.json", *URIS]
         assert (said["own"], said["sum"]) == ("own", 5)
         assert said["read"].encode() == (SKILLS / "refunds" / "SKILL.md").read_bytes()

@@ -10,7 +10,6 @@ from skillquay.cli.hosting import Place, agree, can_ask, find, run_host, write_j
 from skillquay.cli.messages import fail, plural
 from skillquay.cli.output import Screen
 from skillquay.core.approvals import Answer, Grant, requested_tools
-from skillquay.core.entries import DYNAMIC
 from skillquay.core.hidden import visible
 from skillquay.core.identity import SkillId
 from skillquay.core.questions import About, Reply
@@ -19,6 +18,7 @@ from skillquay.host.directory import State
 from skillquay.host.terminal import TerminalApprover
 
 if TYPE_CHECKING:
+    from skillquay.core.entries import SkillEntry
     from skillquay.core.questions import Question
     from skillquay.host.host import SkillHost
 
@@ -30,7 +30,6 @@ _WHAT = {
     About.EXECUTE: "running code while it is in use",
     About.TOOLS: "the tools it asks for",
 }
-_GENERATED = "its content is generated anew each time, so no answer can be kept. You are asked each time it is loaded."
 
 
 @dataclass(slots=True)
@@ -94,8 +93,8 @@ async def _approve(host: SkillHost, *, place: Place, names: list[str], about: li
     questions = [await host.people.question(skill.name) for skill in skills]
     outcome = _Outcome(place)
     for skill, question in zip(skills, questions, strict=True):
-        if question.entry.resources == DYNAMIC:
-            outcome.tell(skill.name, Grant.LOAD, None, f'"{skill.name}" was not approved: {_GENERATED}')
+        if question.entry.pairs is None:
+            outcome.tell(skill.name, Grant.LOAD, None, _not_kept(skill.name, question.entry))
             continue
         if not yes:
             for line in question.lines():
@@ -140,8 +139,8 @@ async def _approve_server(host: SkillHost, *, place: Place, label: str) -> int:
         if skill.state is State.APPROVED:
             sentence = "is approved, until its content changes." if name in replies else "was approved before."
             outcome.tell(name, Grant.LOAD, "allow", f'"{name}" {sentence}')
-        elif skill.state is State.DYNAMIC:
-            outcome.tell(name, Grant.LOAD, None, f'"{name}" was not approved: {_GENERATED}')
+        elif skill.state in {State.DYNAMIC, State.UNPROVEN} and skill.entry is not None:
+            outcome.tell(name, Grant.LOAD, None, _not_kept(name, skill.entry))
         else:
             outcome.tell(name, Grant.LOAD, None, f'"{name}" was not approved{reason}.')
     if not outcome.items and not place.as_json:
@@ -149,12 +148,21 @@ async def _approve_server(host: SkillHost, *, place: Place, label: str) -> int:
     return outcome.close()
 
 
+def _not_kept(name: str, entry: SkillEntry) -> str:
+    why = f"{_unproven(entry)}, so no answer can be kept. You are asked each time it is loaded."
+    return f'"{name}" was not approved: {why}'
+
+
+def _unproven(entry: SkillEntry) -> str:
+    return "its content is generated anew each time" if entry.draft is None else f"of it {entry.assurance}"
+
+
 async def _deny(host: SkillHost, *, place: Place, names: list[str]) -> int:
     skills = [find(host, name) for name in names]
     outcome = _Outcome(place)
     for skill in skills:
-        if skill.entry is None or skill.entry.resources == DYNAMIC:
-            why = "it is on your own disk" if skill.entry is None else "its content is generated anew each time"
+        if skill.entry is None or skill.entry.pairs is None:
+            why = "it is on your own disk" if skill.entry is None else _unproven(skill.entry)
             sentence = (
                 f'A denial of "{skill.name}" cannot be kept: {why}. Use "skillquay disable {skill.name}" instead.'
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -74,6 +74,47 @@ def list_(
 
 
 @app.command()
+def pack(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A skill's directory, or its SKILL.md.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write it, as .tar.gz or .zip; NAME.tar.gz unless told."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Pack a skill into one file, with the files that would be served.
+
+    Exits with 0, 1 when the skill cannot be packed, or 2 when the command itself is wrong.
+    """
+    from skillquay.cli.pack import run_pack
+
+    raise typer.Exit(run_pack(path, output, as_json=as_json))
+
+
+@app.command()
+def unpack(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An archive of a skill, .tar.gz or .zip.")],
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The directory to make; the file's name unless told."),
+    ] = None,
+    digest: Annotated[
+        str | None, typer.Option(metavar="SHA256", help="Unpack only what has this digest, sha256:… in full.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Unpack a skill into a new directory, all of it or nothing.
+
+    Exits with 0, 1 when the archive is refused, or 2 when the command itself is wrong.
+    """
+    from skillquay.cli.pack import run_unpack
+
+    raise typer.Exit(run_unpack(file, output, digest=digest, as_json=as_json))
+
+
+@app.command()
 def serve(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH…", help="Directories of skills, single skills, or SKILL.md files.")
@@ -84,9 +125,18 @@ def serve(
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one client on standard input and output.")] = False,
     name: Annotated[str, typer.Option(help="The name the server gives itself.")] = "skillquay",
     prefix: Annotated[str, typer.Option(help="Publish below this path, such as acme/billing.")] = "",
+    scheme: Annotated[str, typer.Option(help="Publish under this scheme, such as github, instead of skill.")] = "skill",
     page_size: Annotated[int, typer.Option(min=1, help="The most skills in one page of a listing.")] = 250,
     ttl: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long clients may keep an answer.")] = 60,
     no_watch: Annotated[bool, typer.Option("--no-watch", help="Do not look for changes while serving.")] = False,
+    no_index: Annotated[
+        bool,
+        typer.Option("--no-index", help="Do not serve skill://index.json and archives, for hosts of older drafts."),
+    ] = False,
+    dialect: Annotated[
+        Literal["v1", "sep-2076"],
+        typer.Option(help="What this endpoint speaks: the extension, or the proposal SEP-2076."),
+    ] = "v1",
     workers: Annotated[int, typer.Option(min=1, help="Processes that serve side by side.")] = 1,
     token_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Clients must send one of these bearer tokens, one a line.")
@@ -112,9 +162,12 @@ def serve(
             stdio=stdio,
             name=name,
             prefix=prefix,
+            scheme=scheme,
             page_size=page_size,
             ttl=ttl,
             watch=not no_watch,
+            index=not no_index,
+            dialect=dialect,
             workers=workers,
             token_file=token_file,
             allowed_hosts=allow_host or [],

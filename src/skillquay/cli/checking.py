@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
+from skillquay.archives.budgets import Allowance
+from skillquay.core.drafts import Assurance, Dialect
 from skillquay.core.entries import DYNAMIC
-from skillquay.core.verification import accept_dynamic, verify_file, verify_skill
+from skillquay.core.uris import SKILL_MD
+from skillquay.core.verification import accept_dynamic, open_archive, verify_file, verify_skill
 from skillquay.errors import SkillquayError, UnavailableError
 from skillquay.host.client import is_missing
+from skillquay.host.fetching import fetch_archive, is_packed
 from skillquay.host.listing import Listing
 
 if TYPE_CHECKING:
@@ -20,10 +24,12 @@ if TYPE_CHECKING:
     from skillquay.core.entries import SkillEntry
     from skillquay.core.uris import SkillUri
     from skillquay.host.client import SkillsClient
+    from skillquay.host.dialects import Dialects
 
 __all__ = ["Failure", "Report", "check_skills"]
 
 _AT_ONCE: Final = 8
+_UNPACKED: Final = 1024 * 1024 * 1024  # bytes of archives in all
 _PATIENCE: Final = 8  # answers that fail in a row before nothing more is asked for
 
 
@@ -39,34 +45,46 @@ class Failure:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What was looked at, and what was wrong. `unseen` counts what was not asked for any more."""
+    """What was looked at, and what was wrong. `unseen` counts what was not asked for any more.
+
+    `unproven` are skills that a draft of the extension serves, and of which not every file has a digest (I9).
+    """
 
     skills: int = 0
     files: int = 0
     size: int = 0
+    dialect: str = ""
     dynamic: list[str] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unseen: int = 0
 
 
-async def check_skills(client: SkillsClient, report: Report, progress: Callable[[str], None]) -> None:
+async def check_skills(
+    client: SkillsClient, dialects: Dialects, report: Report, progress: Callable[[str], None]
+) -> None:
     """List all skills, get each by its URI, read each file. What fails is reported, and the rest goes on.
 
     A `SkillquayError` is raised when there is no listing at all.
     """
     listing = Listing()
     try:
-        await client.list_skills(into=listing)
+        await dialects.list_skills(listing)
     except SkillquayError as error:
-        if not listing.pages:
+        if not listing.pages and not listing.received:
             raise
         report.failures.append(Failure(skill="(the listing)", rule=error.rule, reason=error.message))
+    if dialects.spoken.dialect is None:
+        raise UnavailableError(f"The server shows no skills. {' '.join(dialects.spoken.reasons)}", rule="C4")
     await to_thread.run_sync(listing.settle)
+    report.dialect = dialects.spoken.dialect
     report.failures += [Failure(skill="(the listing)", rule="L4", reason=remark) for remark in listing.remarks]
     report.failures += [Failure(skill=each.uri, rule=each.rule, reason=each.reason) for each in listing.refused]
     report.skills = len(listing.entries) + len(listing.refused)
-    report.dynamic = [str(entry.uri) for entry in listing.entries if entry.resources == DYNAMIC]
-    await _Reader(client, report, listing.entries, progress).run()
+    for entry in listing.entries:
+        if entry.assurance is not Assurance.WHOLE:
+            (report.dynamic if entry.draft is None else report.unproven).append(str(entry.identity))
+    await _Reader(client, dialects, report, listing.entries, progress).run()
     if not report.skills and not report.failures:
         reason = "It lists no skills: there is nothing to verify."
         report.failures.append(Failure(skill="(the listing)", rule="L3", reason=reason))
@@ -77,9 +95,16 @@ class _Reader:
     """Several reads at a time, until all is read or the server is lost."""
 
     def __init__(
-        self, client: SkillsClient, report: Report, entries: tuple[SkillEntry, ...], progress: Callable[[str], None]
+        self,
+        client: SkillsClient,
+        dialects: Dialects,
+        report: Report,
+        entries: tuple[SkillEntry, ...],
+        progress: Callable[[str], None],
     ) -> None:
         self._client = client
+        self._dialects = dialects
+        self._unpacking = Allowance(_UNPACKED)
         self._report = report
         self._progress = progress
         self._work = _work(entries)
@@ -112,7 +137,14 @@ class _Reader:
             self._report.failures.append(Failure(skill=str(entry.uri), rule="E1", reason=reason))
 
     async def _read(self, entry: SkillEntry, uri: SkillUri) -> None:
+        if is_packed(entry):
+            await self._unpack(entry)
+            return
         self._report.files += 1
+        if entry.dialect is Dialect.PRIMITIVE:
+            _, instructions = await self._dialects.get_instructions(entry)
+            self._report.size += len(instructions.encode("utf-8", "surrogatepass"))
+            return
         if entry.resources == DYNAMIC:
             data = await self._client.read_file(uri)
             self._report.size += len(data)
@@ -127,6 +159,12 @@ class _Reader:
         else:
             verify_file(entry, uri, data)
 
+    async def _unpack(self, entry: SkillEntry) -> None:
+        files = await fetch_archive(self._client, entry, self._unpacking)
+        verify_skill(open_archive(entry, files), files[SKILL_MD])
+        self._report.files += len(files)
+        self._report.size += sum(map(len, files.values()))
+
     def _fail(self, entry: SkillEntry, uri: SkillUri | None, error: SkillquayError) -> None:
         rule = error.rule
         is_lost = False
@@ -139,9 +177,13 @@ class _Reader:
 
 
 def _work(entries: tuple[SkillEntry, ...]) -> Iterator[tuple[SkillEntry, SkillUri | None]]:
-    """Each entry to be got again, and each file of it to be read; of a generated skill `SKILL.md` alone."""
+    """Each entry to be got again, and each file of it to be read; of a generated skill `SKILL.md` alone.
+
+    Under the drafts there is nothing to get: the listing is all there is.
+    """
     for entry in entries:
-        yield entry, None
+        if entry.draft is None:
+            yield entry, None
         if entry.resources == DYNAMIC:
             yield entry, entry.uri
         else:

@@ -51,14 +51,23 @@ class _TakesCommand(TyperCommand):
 
 
 @host_app.command(rich_help_panel=_LOOK)
-def skills(workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
+def skills(
+    explain: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Say instead what this server speaks, and what that proves.")
+    ] = None,
+    workspace: Workspace = ".",
+    state: State = None,
+    as_json: Json = False,
+) -> None:
     """List the skills of this folder, of yourself and of servers, and how things stand with each.
 
-    Exits with 0, or 2 when what was approved cannot be read.
+    Exits with 0, or 2 when what was approved cannot be read; with --explain, 1 when no skills were found there.
     """
-    from skillquay.cli.skills import run
+    from skillquay.cli import explain as explaining
+    from skillquay.cli import skills as listing
 
-    raise typer.Exit(run(_place(workspace, state, as_json)))
+    place = _place(workspace, state, as_json)
+    raise typer.Exit(listing.run(place) if explain is None else explaining.run(place, explain))
 
 
 @host_app.command(rich_help_panel=_LOOK)

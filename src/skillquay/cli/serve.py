@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skillquay.cli.messages import fail, path_problem, plural
-from skillquay.core.catalog import name_findings
+from skillquay.core.catalog import name_findings, nesting_note
 from skillquay.core.findings import Level
 from skillquay.core.hidden import visible
 from skillquay.core.uris import SkillUri
@@ -24,10 +24,11 @@ from skillquay.server.python_file import PythonFileError, is_python
 from skillquay.sources.directory import collector_paused
 from skillquay.sources.headstart import HeadStart
 from skillquay.sources.live import LiveCatalog
+from skillquay.sources.schemes import check_scheme
 from skillquay.sources.tree import DirectorySource
 
 if TYPE_CHECKING:
-    from skillquay.server.extension import Skills
+    from skillquay.server.extension import Dialect, Skills
     from skillquay.server.run import Settings
 
 __all__ = ["run"]
@@ -42,9 +43,12 @@ def run(
     stdio: bool,
     name: str,
     prefix: str,
+    scheme: str,
     page_size: int,
     ttl: float,
     watch: bool,
+    index: bool,
+    dialect: Dialect,
     workers: int,
     token_file: str | None,
     allowed_hosts: list[str],
@@ -65,11 +69,15 @@ def run(
             segments = SkillUri.build(prefix.strip("/").split("/")).segments
         except UriError as error:
             return fail(f"--prefix cannot be used: {error.message}")
+    try:
+        check_scheme(scheme)
+    except UriError as error:
+        return fail(f"--scheme cannot be used: {error.message}")
     _log_to_stderr()
     ahead = None
     index_directory = _index_directory()
     if workers == 1 and not any(map(is_python, paths)):
-        sources = [DirectorySource(path, prefix=segments, strict=strict) for path in paths]
+        sources = [DirectorySource(path, prefix=segments, scheme=scheme, strict=strict) for path in paths]
         ahead = HeadStart(LiveCatalog(sources, index_directory=index_directory))
     try:
         with collector_paused():  # the SDK makes very many objects that stay
@@ -79,10 +87,13 @@ def run(
             paths=tuple(paths),
             name=name,
             prefix=prefix,
+            scheme=scheme,
             page_size=page_size,
             ttl=ttl,
             watch=watch,
             strict=strict,
+            index=index,
+            dialect=dialect,
             tokens=_tokens(token_file),
             allowed_hosts=tuple(allowed_hosts),
             index_directory=index_directory,
@@ -171,11 +182,16 @@ def _stdio_line(settings: Settings) -> dict[str, object]:
         arguments += ["--name", settings.name]
     if settings.prefix:
         arguments += ["--prefix", settings.prefix]
+    if settings.scheme != default.scheme:
+        arguments += ["--scheme", settings.scheme]
     if settings.page_size != default.page_size:
         arguments += ["--page-size", str(settings.page_size)]
     if settings.ttl != default.ttl:
         arguments += ["--ttl", f"{settings.ttl:g}"]
     arguments += ["--no-watch"] * (not settings.watch) + ["--strict"] * settings.strict
+    arguments += ["--no-index"] * (not settings.index)
+    if settings.dialect != default.dialect:
+        arguments += ["--dialect", settings.dialect]
     return {"command": "skillquay", "args": arguments}
 
 
@@ -195,6 +211,13 @@ def _report(skills: Skills, settings: Settings, client: dict[str, object]) -> No
         if len(refused) > _MOST_REMARKS:
             lines.append(f"  … and {len(refused) - _MOST_REMARKS:,} more reasons.")
     lines += [f"Warning: {visible(finding.message)}" for finding in name_findings(each.uri for each in catalog.listed)]
+    if skills.publisher.has_index and (note := nesting_note(catalog)):
+        lines.append(f"Note: {note}")
+    if skills.sep2076 is not None:
+        told = skills.sep2076.remarks()
+        lines += [f"Warning: {visible(remark)}" for remark in told[:_MOST_REMARKS]]
+        if len(told) > _MOST_REMARKS:
+            lines.append(f"  … and {len(told) - _MOST_REMARKS:,} more reasons.")
     if refused or warned:
         hint = " ".join(visible(path) for path in settings.paths)
         lines.append(f'See all {plural(len(live.remarks), "finding")} with "skillquay lint {hint}".')

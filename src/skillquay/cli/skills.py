@@ -31,6 +31,7 @@ _STYLES = {
     State.DENIED: "red",
     State.DISABLED: "dim",
     State.DYNAMIC: "yellow",
+    State.UNPROVEN: "yellow",
 }
 
 
@@ -52,6 +53,8 @@ def skill_json(skill: KnownSkill) -> dict[str, object]:
         "description": skill.description,
         "origin": skill.origin,
         "state": skill.state.name.lower(),
+        "dialect": None if skill.entry is None else skill.entry.dialect.name.lower(),
+        "assurance": None if skill.entry is None else skill.entry.assurance.name.lower(),
         "server": None if served is None else served.server.label,
         "uri": None if served is None else str(served.uri),
         "directory": None if skill.local is None else skill.local.location,
@@ -113,13 +116,22 @@ def _show(screen: Screen, skills: tuple[KnownSkill, ...], problems: tuple[Proble
         )
 
 
+def _standing(skill: KnownSkill) -> str:
+    """How things stand with a skill, and what can be verified of one that a draft of the extension serves (I9)."""
+    if skill.entry is None or skill.entry.draft is None:
+        return skill.state
+    if skill.state is State.UNPROVEN:
+        return f"{skill.entry.assurance}, asked each time"
+    return f"{skill.state}; {skill.entry.assurance}"
+
+
 def _show_skills(screen: Screen, skills: Iterable[KnownSkill]) -> None:
     screen.rows(
         (
             (
                 Text(visible(skill.name), "bold"),
                 Text(visible(skill.origin)),
-                Text(skill.state, _STYLES.get(skill.state, "")),
+                Text(_standing(skill), _STYLES.get(skill.state, "")),
                 Text(visible(" ".join(skill.description.split()))),
             )
             for skill in skills

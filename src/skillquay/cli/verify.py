@@ -30,6 +30,7 @@ with collector_paused():  # the SDK makes very many objects that stay
     from skillquay.host.client import SkillsClient
     from skillquay.host.configuration import HttpServer, StdioServer, read_mcp_json
     from skillquay.host.connection import Connection
+    from skillquay.host.dialects import Dialects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -141,7 +142,10 @@ async def _verify(wanted: _Wanted, place: Place) -> int:
             try:
                 asked = _Punctual(connection)
                 await asked.connect()
-                await check_skills(SkillsClient(asked, budgets=_BUDGETS), report, progress)
+                client = SkillsClient(asked, budgets=_BUDGETS)
+                # To be searched is what a server is named for here, and nothing of it is used.
+                dialects = Dialects(asked, client, budgets=_BUDGETS, may_scan=True)
+                await check_skills(client, dialects, report, progress)
             except SkillquayError as error:
                 failed = error
             with anyio.CancelScope(shield=True):
@@ -196,6 +200,11 @@ class _Punctual:
         """The extensions the server declares."""
         return self._connection.capabilities
 
+    @property
+    def announced(self) -> dict[str, Any]:
+        """All that it announces."""
+        return self._connection.announced
+
     async def connect(self) -> None:
         """Be connected, soon."""
         with anyio.move_on_after(_BUDGETS.discovery):
@@ -245,6 +254,10 @@ def _show(screen: Screen, report: Report) -> None:
         screen.line(
             f"Generated: {plural(len(report.dynamic), 'skill')}, of which only SKILL.md was read; no digest vouches "
             "for its bytes."
+        )
+    if report.unproven:
+        screen.line(
+            f"Served as {report.dialect}: of {plural(len(report.unproven), 'skill')} not every file has a digest."
         )
     if report.unseen:
         screen.line(f"The server stopped answering: {plural(report.unseen, 'answer')} were not asked for any more.")
