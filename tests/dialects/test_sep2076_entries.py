@@ -78,12 +78,14 @@ def test_the_files_of_a_skill_have_the_paths_its_instructions_name_them_by() -> 
         {"name": "Form", "uri": "file:///srv/skills/refunds/forms/a.pdf"},
         {"name": "table", "uri": "acme://tables/7.csv?x=1#y"},
         {"name": "seven", "uri": "urn:acme:7"},
+        {"name": "spaces", "uri": "skill://refunds/docs/a%20b.md"},
         {"name": "other", "uri": "https://acme.example/letter.md"},
     ) == {
         "docs/letter.md": "skill://refunds/docs/letter.md",
         "forms/a.pdf": "file:///srv/skills/refunds/forms/a.pdf",
         "7.csv": "acme://tables/7.csv?x=1#y",
         "seven": "urn:acme:7",
+        "docs/a b.md": "skill://refunds/docs/a%20b.md",
         "letter.md": "https://acme.example/letter.md",
     }
 
@@ -115,6 +117,8 @@ def test_a_path_is_given_to_one_file_only_and_the_instructions_are_no_file() -> 
         {"uri": "skill://x\ud800/a.md"},
         {"uri": "skill://" + "x" * 5000},
         {"uri": "acme://x/..", "name": ".."},
+        {"uri": "acme://x/%2e%2e", "name": ".."},
+        {"uri": "acme://refunds/..%2F..%2Fx%00", "name": "."},
         {"uri": "acme://", "name": "../../x"},
         {"uri": "acme://", "name": ["x"]},
         {"uri": "acme://", "name": "/etc/passwd"},

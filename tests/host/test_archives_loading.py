@@ -233,6 +233,23 @@ async def test_a_skill_of_an_archive_alone_is_one_skill_by_its_place_as_by_its_a
         assert windows(host) == []
 
 
+@pytest.mark.rule("I12", "W2", "I13")
+@pytest.mark.parametrize("in_use", [False, True], ids=["not in use", "in use"])
+async def test_what_lies_in_the_directory_of_an_archive_is_no_skill_that_could_be_read_live(
+    tmp_path: Path, in_use: bool
+) -> None:
+    data = packed({**SKILL.files, "inner/SKILL.md": skill_md("inner", body="As packed.\n")})
+    server = serving(june(data, alone=True), data)
+    server.files["skill://refunds/inner/SKILL.md"] = skill_md("inner", body="Evil.\n")
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        if in_use:
+            await host.read_skill("refunds")
+            assert "As packed." in await host.read_skill_file("refunds", "inner/SKILL.md")
+        with pytest.raises(UnavailableError, match="has no skill at"):
+            await host.read_skill_uri("acme", "skill://refunds/inner/SKILL.md")
+        assert "skill://refunds/inner/SKILL.md" not in server.reads
+
+
 @pytest.mark.rule("N1", "I13")
 async def test_a_skill_that_becomes_one_of_an_archive_alone_is_another_skill(tmp_path: Path) -> None:
     data = packed()

@@ -511,6 +511,19 @@ async def test_an_index_that_could_not_be_read_is_not_taken_for_a_missing_one(tm
         assert server.count("resources/list") == 0
 
 
+@pytest.mark.rule("I11")
+@pytest.mark.parametrize("code", [INVALID_PARAMS, -32002, METHOD_NOT_FOUND, 0])
+async def test_a_missing_index_leads_on_whatever_the_server_calls_it(tmp_path: Path, code: int) -> None:
+    server = of_draft(FILES, listed=[URI])
+
+    def refuse(_: Mapping[str, Any]) -> dict[str, Any]:
+        raise failure(code, "Unknown resource.")
+
+    server.on["resources/read"] = refuse
+    async with hosting(tmp_path, {"acme": server}, scan=["acme"]) as host:
+        assert found(host) == [("refunds", Dialect.BARE, Assurance.NONE)]
+
+
 @pytest.mark.rule("L4")
 async def test_of_an_index_that_is_too_long_the_first_skills_are_used_and_it_is_told(tmp_path: Path) -> None:
     many = [{**MAY, "url": f"skill://s{number}/refunds/SKILL.md"} for number in range(5)]

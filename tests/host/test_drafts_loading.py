@@ -288,18 +288,22 @@ async def test_the_instructions_and_files_of_a_primitive_come_from_its_server(tm
         {"name": "a.md", "uri": "skill://refunds/a.md"},
         {"name": "form", "uri": "file:///srv/refunds/forms/b.md"},
         {"name": "c", "uri": "acme://tables/7"},
+        {"name": "d", "uri": "skill://refunds/docs/a%20b.md"},
     ]
     server, person = primitive(*files), Person()
     server.files |= {"file:///srv/refunds/forms/b.md": b"a form", "acme://tables/7": b"a table"}
+    server.files["skill://refunds/docs/a%20b.md"] = b"with a space"
     async with hosting(tmp_path, {"acme": server}, person) as host:
         text = await host.read_skill("refunds")
         assert "Refund politely." in text
         assert server.reads == []
-        assert "a.md\nforms/b.md" in await host.list_skill_files("refunds")
+        assert "7\na.md\ndocs/a b.md\nforms/b.md" in await host.list_skill_files("refunds")
         assert server.reads == [], "the answer has the list"
         assert "a form" in await host.read_skill_file("refunds", "forms/b.md")
         assert "a table" in await host.read_skill_file("refunds", "7")
         assert server.reads == ["file:///srv/refunds/forms/b.md", "acme://tables/7"]
+        for path in ("docs/a b.md", "docs/a%20b.md"):
+            assert "with a space" in await host.read_skill_file("refunds", path)
         for path in ("SKILL.md", "d.md", "b.md"):
             with pytest.raises(UnlistedFileError):
                 await host.read_skill_file("refunds", path)

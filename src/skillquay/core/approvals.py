@@ -70,7 +70,7 @@ class Approval:
         """Bind an answer to this entry. One that does not cover the whole skill gives nothing to bind to (A3, I9)."""
         if entry.pairs is None:
             raise VerificationError(
-                f"{skill} is dynamic: an answer about it holds once and cannot be kept.", uri=entry.uri, rule="A3"
+                f"{skill} cannot be verified whole: an answer about it holds once and cannot be kept.", uri=entry.uri, rule="A3"
             )
         if entry.identity != skill.uri:
             raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="A1")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from skillquay.core.drafts import Dialect, Draft
 from skillquay.core.entries import DYNAMIC, LIMITS, parse_entry
@@ -115,7 +116,7 @@ def _paths(entry: SkillEntry, file: Mapping[str, object], uri: str) -> list[Skil
     segments = uri.partition("?")[0].partition("#")[0].partition("://")[2].strip("/").split("/")
     below = segments[segments.index(entry.name) + 1 :] if entry.name in segments else []
     name = file.get("name")
-    names = ["/".join(below), segments[-1], name if isinstance(name, str) else ""]
+    names = [unquote("/".join(below)), unquote(segments[-1]), name if isinstance(name, str) else ""]
     paths: list[SkillUri] = []
     for each in names:
         try:

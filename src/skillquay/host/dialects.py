@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Dialects", "Spoken"]
 
 _MISSING: Final = -32602
+_NO_INDEX: Final = frozenset({0, METHOD_NOT_FOUND})  # 0 is what the SDK's first version says of any failure
 _FEW_PAGES: Final = 4  # of a server that says nothing of skills
 _AT_ONCE: Final = 8
 _NOTHING_DECLARED: Final = "It declares neither the extension nor a draft of it."
@@ -120,7 +121,8 @@ class Dialects:
                 if (entry := _found_in(index.entries, uri)) is not None:
                     return Received(entry=entry, expires=expires)
                 _check_refused(index.refused, uri)
-                return await self._direct(uri)
+                if not any(each.root.contains(uri) for each in index.entries):  # the drafts have no nested skills (I12)
+                    return await self._direct(uri)
             case None if self._lacks_index:
                 return await self._direct(uri)
             case Dialect.PRIMITIVE:
@@ -169,7 +171,7 @@ class Dialects:
         try:
             index, expires = await self._index()
         except UnavailableError as error:
-            if not is_missing(error):
+            if not is_missing(error) and error.code not in _NO_INDEX:
                 raise
             self._found(None, "It has no skill://index.json.")
             self._lacks_index = True
