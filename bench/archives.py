@@ -1,13 +1,14 @@
 """Pack and unpack skills, against `tarfile` and `zipfile` alone doing the same work.
 
-Both sides compress at the same level, pack files that are in memory into memory, and unpack bytes into directories that
-are not there before. The standard library's side checks nothing.
+Both sides compress at the same level, pack files that are in memory into memory, and unpack bytes into memory or into
+directories that are not there before. The standard library's side checks nothing.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import random
 import shutil
 import statistics
 import tarfile
@@ -21,7 +22,7 @@ from bench.generate import generate
 from bench.table import Row
 from skillquay.archives.formats import ArchiveFormat
 from skillquay.archives.packing import LEVEL, PackedFile, pack
-from skillquay.archives.unpacking import unpack_into
+from skillquay.archives.unpacking import unpack, unpack_into
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,9 @@ Skill = dict[str, PackedFile]
 
 def rows() -> list[Row]:
     skills = read_skills()
-    return [row for archive_format in ArchiveFormat for row in format_rows(archive_format, skills)]
+    large = [large_skill(skills[0])]
+    kinds = (f"{len(skills)} skills", skills), ("a file of 10 MiB", large)
+    return [row for name in ArchiveFormat for what, each in kinds for row in format_rows(name, what, each)]
 
 
 def read_skills() -> list[Skill]:
@@ -49,6 +52,11 @@ def read_skills() -> list[Skill]:
     return [*skills, {"SKILL.md": skills[0]["SKILL.md"]} | large]
 
 
+def large_skill(skill: Skill) -> Skill:
+    """One with a file of 10 MiB that half of can be squeezed out."""
+    return skill | {"data.txt": PackedFile(random.Random(2640).randbytes(5 * 1024 * 1024).hex().encode())}
+
+
 def read_skill(location: str) -> Skill:
     files: Skill = {}
     for directory, _, names in os.walk(location):
@@ -59,21 +67,27 @@ def read_skill(location: str) -> Skill:
     return files
 
 
-def format_rows(archive_format: ArchiveFormat, skills: list[Skill]) -> list[Row]:
-    library, pack_alone, unpack_alone = {
-        ArchiveFormat.TAR_GZ: ("tarfile", pack_tar, unpack_tar),
-        ArchiveFormat.ZIP: ("zipfile", pack_zip, unpack_zip),
+def format_rows(archive_format: ArchiveFormat, what: str, skills: list[Skill]) -> list[Row]:
+    library, pack_alone, unpack_alone, read_alone = {
+        ArchiveFormat.TAR_GZ: ("tarfile", pack_tar, unpack_tar, read_tar),
+        ArchiveFormat.ZIP: ("zipfile", pack_zip, unpack_zip, read_zip),
     }[archive_format]
     archives = [pack(skill, archive_format) for skill in skills]
     return [
         compare(
-            f"pack {len(skills)} skills as {archive_format}",
+            f"pack {what} as {archive_format}",
             library,
             lambda: timed(lambda _: [pack(skill, archive_format) for skill in skills]),
             lambda: timed(lambda _: [pack_alone(skill) for skill in skills]),
         ),
         compare(
-            f"unpack {len(skills)} skills from {archive_format}",
+            f"unpack {what} from {archive_format}, in memory",
+            library,
+            lambda: timed(lambda _: [unpack(data, archive_format) for data in archives]),
+            lambda: timed(lambda _: [read_alone(data) for data in archives]),
+        ),
+        compare(
+            f"unpack {what} from {archive_format}, to disk",
             library,
             lambda: timed(lambda place: unpack_all(archives, place, partial(unpack_into_place, archive_format))),
             lambda: timed(lambda place: unpack_all(archives, place, unpack_alone)),
@@ -131,6 +145,11 @@ def unpack_tar(data: bytes, place: str) -> None:
         archive.extractall(place, filter="fully_trusted")
 
 
+def read_tar(data: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        return {member.name: file.read() for member in archive if (file := archive.extractfile(member))}
+
+
 def pack_zip(skill: Skill) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
@@ -142,3 +161,8 @@ def pack_zip(skill: Skill) -> bytes:
 def unpack_zip(data: bytes, place: str) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         archive.extractall(place)
+
+
+def read_zip(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}

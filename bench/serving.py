@@ -245,7 +245,15 @@ def index_rows() -> Iterator[Row]:
         runs = [(call(server.port, "resources/read", INDEX)[1], list_all(server.port)[1]) for _ in range(9)]
         ratio = statistics.median(index / listing for index, listing in runs)
         yield Row(
-            what="skill://index.json, 10,000 skills",
+            what="skill://index.json, 10,000 skills, first reading with all archives",
+            measured=f"{built:.1f} s",
+            against="",
+            ratio="",
+            wanted="",
+            reached=True,
+        )
+        yield Row(
+            what="skill://index.json, 10,000 skills, from prepared bytes",
             measured=f"{statistics.median(index for index, _ in runs) * 1000:.0f} ms",
             against=f"full skills/list {statistics.median(listing for _, listing in runs) * 1000:.0f} ms",
             ratio=f"{ratio:.2f} x",

@@ -199,6 +199,24 @@ def zip64_hidden() -> bytes:
     return data + directory + record + locator + zip_end(1, len(directory), len(data))
 
 
+def zip64_inside(place: str) -> bytes:
+    """A second directory and the zip64 end that leads to it, in the comment or a field of the last member.
+
+    The standard library then reads another `SKILL.md`, whose data is the content of `blob.bin`.
+    """
+    other = Member("SKILL.md", SKILL + b"Evil.", method=0)
+    last = Member("blob.bin", other.beside(), method=0)
+    data, directory = zip_parts(last)
+    inner = other.central(len(data) - len(last.data))
+    at = len(data) + len(directory) + (4 if place == "field" else 0)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(inner), at)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, at + len(inner), 1)
+    hidden = inner + record + locator
+    if place == "field":
+        return zip_of(replace(last, extra=struct.pack("<2H", 0x9999, len(hidden)) + hidden))
+    return zip_of(replace(last, comment=hidden))
+
+
 def zip64_field() -> bytes:
     return struct.pack("<2HQ", 1, 8, 1 << 40)
 
@@ -355,6 +373,12 @@ CASES: list[Case] = [
     *_link("symlink-loop", "a symbolic link to itself", "link", "leads to no file"),
     *_link("symlink-nowhere", "a symbolic link to nothing", "nothing.md", "leads to no file"),
     *_zip(
+        "symlink-of-dos",
+        "a symbolic link that says it was made where there are none",
+        lambda: zip_of(Member("a", b"SKILL.md", SYMLINK, made_by=20)),
+        "a link to some tools and a file to others",
+    ),
+    *_zip(
         "symlink-long",
         "a symbolic link with a target of 5,000 bytes",
         lambda: zip_of(Member("a", b"b" * 5000, SYMLINK)),
@@ -419,6 +443,12 @@ CASES: list[Case] = [
     *_tar("multi-volume", "the rest of a file of another volume", lambda: tar(tar_member("d", kind=b"M")), "neither"),
     *_zip("directory-mode", "a file that says it is a directory", lambda: zip_of(Member("d", b"x", DIRECTORY)), "both"),
     *_zip("directory-dos", "the same in the way of DOS", lambda: zip_of(Member("d", b"", 0, attributes=16)), "both"),
+    *_zip(
+        "directory-of-dos",
+        "the same of a file with a mode that is none on DOS",
+        lambda: zip_of(Member("d", b"", attributes=16, made_by=20)),
+        "both",
+    ),
     *_zip(
         "directory-content", "a directory with content", lambda: zip_of(Member("d/", b"x", DIRECTORY)), "has content"
     ),
@@ -504,6 +534,9 @@ CASES: list[Case] = [
     *_zip("second-name-local", "the same beside the data", lambda: _local(extra=other_name()), "second"),
     *_zip("zip64", "a zip64 archive", zip64_end, "zip64"),
     *_zip("zip64-hidden", "a zip64 end in front of an end that needs none", zip64_hidden, "not right before"),
+    *_zip("zip64-in-comment", "a second directory in a member's comment", lambda: zip64_inside("comment"), "zip64 end"),
+    *_zip("zip64-in-field", "a second directory in a member's field", lambda: zip64_inside("field"), "zip64 end"),
+    *_zip("member-comment", "a comment on one member", lambda: zip_of(Member("a", comment=b"evil")), "has a comment"),
     *_zip("zip64-size", "a zip64 size of 1 TiB", lambda: zip_of(Member("a", extra=zip64_field())), "second size"),
     *_zip("zip64-size-local", "the same beside the data", lambda: _local(extra=zip64_field()), "second size"),
     *_zip("long-fields", "64 KB of fields", lambda: zip_of(Member("a", extra=bytes(65_000))), "too long"),
@@ -591,6 +624,18 @@ CASES: list[Case] = [
     *_tar("gnu-nul", "a long name with a NUL in it", lambda: tar(long_name("a\0b"), tar_member("c")), "given a URI"),
     *_tar(
         "gnu-sparse", "a sparse file in the way of GNU", lambda: tar(tar_member("a", kind=b"S", magic=GNU)), "sparse"
+    ),
+    *_tar(
+        "gnu-prefix",
+        "the prefix of ustar in a header of GNU",
+        lambda: tar(tar_member("a", magic=GNU, prefix=b"..")),
+        "where only ustar has",
+    ),
+    *_tar(
+        "no-magic-prefix",
+        "the same in one of neither",
+        lambda: tar(tar_member("a", magic=bytes(8), prefix=b"..")),
+        "ustar",
     ),
     *_tar("size-binary", "a size in 96 bits", lambda: tar(tar_member("a", size=b"\x80" + b"\xff" * 11)), "not one"),
     *_tar("size-negative", "a size of -1", lambda: tar(tar_member("a", size=b"-0000000001\0")), "not one"),

@@ -102,6 +102,8 @@ class Member:
     packed: bytes | None = None
     packed_size: int | None = None
     offset: int | None = None
+    made_by: int = 0x314
+    comment: bytes = b""
     behind: bytes = b""
     local: Local = Local()
 
@@ -128,7 +130,7 @@ class Member:
         header = struct.pack(
             "<4s6H3L5H2L",
             b"PK\1\2",
-            0x314,
+            self.made_by,
             self.version,
             self.flags,
             self.method,
@@ -137,13 +139,13 @@ class Member:
             *self.sums(),
             len(name),
             len(self.extra),
-            0,
+            len(self.comment),
             self.disk,
             0,
             self.mode << 16 | self.attributes,
             offset if self.offset is None else self.offset,
         )
-        return header + name + self.extra
+        return header + name + self.extra + self.comment
 
 
 def deflate(data: bytes) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 from skillquay.archives.formats import ArchiveFormat
 from skillquay.archives.unpacking import unpack
 from skillquay.errors import ArchiveError
+from tests.archives.hostile import zip64_inside
 from tests.archives.raw import (
     DIRECTORY,
     GNU,
@@ -40,6 +41,7 @@ TAR = [
     tar_member("docs/", kind=b"5"),
     long_name("d" * 120 + "/a.md"),
     tar_member("x", b"hi", magic=GNU),
+    tar_member("gnu.md", b"gnu", magic=GNU),
     pax(("path", "docs/ü.md"), ("mtime", "1.5")),
     tar_member("u", b"text" * 200, mode=0o755),
     tar_member("l", kind=b"2", link="SKILL.md"),
@@ -57,7 +59,7 @@ MEMBERS = [
 ]
 TELLING = b"\0/.0123456789\\xgLK"
 # Where the bytes of a header matter most: its name, its type, its size, its magic, its prefix, and what follows it.
-PLACES = [(0, 100), (124, 136), (156, 157), (257, 265), (345, 500), (512, 552)]
+PLACES = [(0, 100), (124, 136), (156, 157), (257, 265), (345, 346), (345, 500), (512, 552)]
 
 
 @pytest.mark.rule("I4")
@@ -113,4 +115,42 @@ def test_a_damaged_zip_is_refused_or_read_as_others_read_it() -> None:
 
 
 def is_file(info: zipfile.ZipInfo) -> bool:
-    return not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16)
+    is_link = info.create_system in {3, 19} and stat.S_ISLNK(info.external_attr >> 16)
+    return not info.is_dir() and not is_link
+
+
+ENDS = [b"PK\5\6", b"PK\6\6", b"PK\6\7", b"PK\1\2"]
+
+
+@pytest.mark.rule("I4")
+@pytest.mark.parametrize("place", ["comment", "field"])
+def test_a_zip_in_which_the_standard_library_sees_another_skill_is_refused(place: str) -> None:
+    data = zip64_inside(place)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.namelist() == ["SKILL.md"]
+        assert archive.read("SKILL.md") != SKILL
+    with pytest.raises(ArchiveError, match="read in two ways"):
+        unpack(data, ZIP)
+
+
+@pytest.mark.rule("I4")
+def test_a_zip_with_marks_of_zip_in_its_directory_is_refused_or_read_as_others_read_it() -> None:
+    """Each mark at each place of the last member's record, in front of which all else that a reader wants may stand."""
+    accepted = 0
+    long = replace(MEMBERS[0], name="n" * 30, extra=struct.pack("<2H", 0x9999, 40) + bytes(40))
+    before, directory = zip_parts(long)
+    for mark in ENDS:
+        for at in range(4, 46 + 30 + 44):
+            place = len(directory) - len(long.central(0)) + at
+            changed = directory[:place] + mark + directory[place + 4 :]
+            data = before + changed[: len(directory)] + zip_end(2, len(directory), len(before))
+            try:
+                files = unpack(data, ZIP)
+            except ArchiveError:
+                continue
+            accepted += 1
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                assert {name: archive.read(name) for name in archive.namelist()} == {
+                    path: file.data for path, file in files.items()
+                }
+    assert accepted

@@ -177,8 +177,11 @@ def test_skills_shows_all_origins_collisions_refusals_and_servers_that_fail(
         document = json.loads(host("skills", "--json").out)
     assert done.status == 0
     lines = [line.split(maxsplit=1) for line in done.out.splitlines()]
-    assert ["./letters", "project          local             My own."] in lines
-    assert ["acme:letters", "MCP server acme  not approved yet  What letters is for."] in lines
+    assert ["./letters", "project          local                                         My own."] in lines
+    assert [
+        "acme:letters",
+        "MCP server acme  not approved yet; a digest covers every file  What letters is for.",
+    ] in lines
     assert "5 skills" not in done.out
     assert "4 skills." in done.out
     assert 'server "dead"' in done.out

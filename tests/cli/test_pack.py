@@ -14,6 +14,7 @@ import pytest
 
 from skillquay.archives.formats import ArchiveFormat
 from skillquay.archives.unpacking import unpack
+from skillquay.cli.pack import run_pack
 from tests.archives.raw import Member, tar, tar_member, zip_of
 from tests.cli.conftest import write
 
@@ -75,11 +76,31 @@ def test_a_nested_skill_is_left_out_and_told(host: Run, skill: Path, tmp_path: P
     (skill / "more" / "own.md").write_text("own")
     done = host("pack", "refunds")
     assert done.status == 0
-    assert done.out.splitlines()[1:] == ["Left out: more/nested is a skill of its own. Pack it by itself."]
+    assert done.out.splitlines()[1:] == ["Left out: more/nested: A skill of its own. Pack it by itself."]
     with tarfile.open(tmp_path / "refunds.tar.gz") as archive:
         assert archive.getnames() == ["SKILL.md", "link.md", "more/own.md", "scripts/run.sh"]
     document = json.loads(host("pack", "refunds", "--json").out)
-    assert document["left_out"] == ["more/nested"]
+    assert document["left_out"] == [{"path": "more/nested", "reason": "A skill of its own. Pack it by itself."}]
+
+
+@pytest.mark.rule("I3", "U8")
+def test_a_link_that_leaves_the_skill_is_left_out_and_told(host: Run, skill: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    (skill / "out.md").symlink_to("../secret.md")
+    inner = write(skill / "inner", GOOD.format("inner"))
+    (inner / "out.md").symlink_to("../../secret.md")
+    done = host("pack", "refunds")
+    assert done.status == 0
+    reason = "A link that leaves the skill's directory; it is not published. Copy what is meant into the skill."
+    assert done.out.splitlines()[1:] == [
+        "Left out: inner: A skill of its own. Pack it by itself.",
+        f"Left out: out.md: {reason}",
+    ]
+    assert unpack((tmp_path / "refunds.tar.gz").read_bytes(), ArchiveFormat.TAR_GZ).keys() == {
+        "SKILL.md",
+        "link.md",
+        "scripts/run.sh",
+    }
 
 
 def test_the_json_of_packing_says_what_was_written(host: Run, skill: Path, tmp_path: Path) -> None:
@@ -104,8 +125,9 @@ def test_a_skill_that_cannot_be_published_is_not_packed_and_the_reasons_are_told
     assert 'skillquay: "skills/broken" cannot be packed:\n  SKILL.md:3  F4  ' in done.err
     assert 'See all findings with "skillquay lint skills/broken".' in done.err
     document = json.loads(host("pack", "skills/broken", "--json").out)
-    assert document["file"] is None
-    assert document["errors"][0]["rule"] == "F4"
+    (error,) = document.pop("errors")
+    assert (error["file"], error["line"], error["rule"]) == ("SKILL.md", 3, "F4")
+    assert document == {"file": None, "format": None, "size": None, "digest": None, "files": [], "left_out": []}
     assert not (tmp_path / "broken.tar.gz").exists()
 
 
@@ -132,7 +154,22 @@ def test_names_that_would_fall_together_elsewhere_are_not_packed(host: Run, skil
         pytest.skip("this file system folds case")
     done = host("pack", "refunds")
     assert done.status == 1
-    assert '.  I4  "A.md" and "a.md" are one path' in done.err.replace('"a.md" and "A.md"', '"A.md" and "a.md"')
+    assert '.  I4  "a.md" and "A.md" are one path where case or normalisation does not count. Rename it.' in done.err
+    assert done.err.endswith('See all findings with "skillquay lint refunds".\n')
+    linted = host("lint", "refunds")
+    assert linted.status == 0
+    assert "cannot be packed" in " ".join(linted.out.split())
+
+
+def test_a_file_that_somebody_else_writes_beside_the_archive_is_left_alone(
+    skill: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = tmp_path / f".skillquay-{os.getpid()}-good.zip"
+    others.write_bytes(b"not ours")
+    assert run_pack(str(skill), str(tmp_path / "good.zip"), as_json=False) == 2
+    assert "is in the way. Remove it, unless" in capsys.readouterr().err
+    assert others.read_bytes() == b"not ours"
+    assert not (tmp_path / "good.zip").exists()
 
 
 def test_what_is_wrong_with_the_command_is_status_2(host: Run, skills: Path, tmp_path: Path) -> None:
@@ -157,7 +194,8 @@ def test_an_archive_is_unpacked_into_a_directory_of_its_name(host: Run, skill: P
     assert host("pack", "refunds", "-o", "out/copy.tar.gz").status == 0
     digest = f"sha256:{sha256((tmp_path / 'out' / 'copy.tar.gz').read_bytes()).hexdigest()}"
     done = host("unpack", "out/copy.tar.gz", "--digest", digest)
-    assert (done.status, done.err) == (0, "")
+    warning = 'The directory is named "copy", the skill "refunds". Hosts want one name: rename the directory.'
+    assert (done.status, done.err) == (0, f"Warning: {warning}\n")
     assert done.out.splitlines() == [
         "      60 B  SKILL.md",
         "      60 B  link.md",
@@ -166,9 +204,12 @@ def test_an_archive_is_unpacked_into_a_directory_of_its_name(host: Run, skill: P
     ]
     assert (tmp_path / "copy" / "scripts" / "run.sh").stat().st_mode & 0o100
     assert not (tmp_path / "copy" / "link.md").is_symlink()
-    document = json.loads(host("unpack", "out/copy.tar.gz", "-o", "other", "--json").out)
+    (tmp_path / "copy").rename(tmp_path / "out" / "copy")
+    done = host("unpack", "out/copy.tar.gz", "-o", "out/refunds/")
+    assert (done.status, done.err) == (0, "")
+    document = json.loads(host("unpack", "out/copy.tar.gz", "-o", "copy", "--json").out)
     assert document == {
-        "directory": "other",
+        "directory": "copy",
         "format": "tar.gz",
         "digest": digest,
         "files": [
@@ -176,6 +217,7 @@ def test_an_archive_is_unpacked_into_a_directory_of_its_name(host: Run, skill: P
             {"path": "link.md", "size": 60},
             {"path": "scripts/run.sh", "size": 10},
         ],
+        "warnings": [warning],
         "errors": [],
     }
 
@@ -192,6 +234,10 @@ def test_a_hostile_archive_is_refused_and_leaves_nothing(host: Run, tmp_path: Pa
     document = json.loads(host("unpack", "evil.zip", "--json").out)
     assert document == {
         "directory": None,
+        "format": "zip",
+        "digest": f"sha256:{sha256((tmp_path / 'evil.zip').read_bytes()).hexdigest()}",
+        "files": [],
+        "warnings": [],
         "errors": [{"rule": "I4", "reason": '"/etc/evil" is or leads to an absolute path.'}],
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.tar.gz", "evil.zip", "home"]
@@ -242,5 +288,17 @@ def test_the_archive_of_another_tool_is_unpacked(host: Run, tmp_path: Path) -> N
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("SKILL.md", GOOD.format("x"))
     (tmp_path / "X.ZIP").write_bytes(out.getvalue())
-    assert host("unpack", "X.ZIP").status == 0
+    done = host("unpack", "X.ZIP")
+    assert (done.status, done.err) == (
+        0,
+        'Warning: The directory is named "X", the skill "x". Hosts want one name: rename the directory.\n',
+    )
     assert (tmp_path / "X" / "SKILL.md").is_file()
+
+
+def test_an_archive_without_a_readable_skill_is_unpacked_with_a_warning(host: Run, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("SKILL.md", "no frontmatter")
+    done = host("unpack", "x.zip")
+    assert done.status == 0
+    assert done.err.startswith("Warning: Its SKILL.md cannot be read as a skill: ")

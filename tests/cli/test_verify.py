@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from skillquay.testing.publisher import Request
     from tests.cli.conftest import Run
 
+GOOD = (
+    "Served as skills extension (SEP-2640), 2 skills: a digest covers every file.\n"
+    "2 skills, 3 files, 129 B: all as listed.\n"
+)
 SKILL = "---\nname: {0}\ndescription: About {0}.\n---\n# {0}\n"
 
 
@@ -34,7 +38,7 @@ def test_a_directory_is_served_and_verified_in_one_go(host: Run, tmp_path: Path)
     two_skills(tmp_path / "good")
     done = host("verify", "good")
     assert (done.status, done.err) == (0, "")
-    assert done.out == "2 skills, 3 files, 129 B: all as listed.\n"
+    assert done.out == GOOD
     write(tmp_path / "good" / "broken", "---\nname: other\ndescription: Not its name.\n---\n")
     refused = host("verify", "good")
     assert refused.status == 1
@@ -46,7 +50,7 @@ def test_a_directory_is_served_and_verified_in_one_go(host: Run, tmp_path: Path)
 def test_content_rewritten_on_the_way_is_named_with_its_rule(host: Run, tmp_path: Path) -> None:
     with serve(two_skills(tmp_path / "served")) as server:
         good = host("verify", server.url)
-        assert good.out == "2 skills, 3 files, 129 B: all as listed.\n"
+        assert good.out == GOOD
         with tampering(server.url, b"Be kind.", b"Be mean.") as middle:
             done = host("verify", middle.url)
             document = json.loads(host("verify", middle.url, "--json").out)
@@ -61,9 +65,12 @@ def test_content_rewritten_on_the_way_is_named_with_its_rule(host: Run, tmp_path
         "skills": 2,
         "files": 3,
         "size": 129,
-        "dialect": "skills extension (SEP-2640)",
+        "dialect": "current",
+        "assurances": {"whole": 2},
         "dynamic": [],
         "unproven": [],
+        "unlisted": [],
+        "unread": [],
         "unseen": 0,
     }
 
@@ -160,6 +167,17 @@ def test_a_server_that_hangs_is_given_up_soon(host: Run) -> None:
         hung = host("verify", url)
     assert (hung.status, hung.out) == (2, "")
     assert "did not answer skills/list within 5 seconds" in hung.err
+
+
+def test_a_directory_that_is_called_like_a_server_is_what_is_verified_and_that_is_told(
+    host: Run, tmp_path: Path
+) -> None:
+    two_skills(tmp_path / "acme")
+    configure(tmp_path, acme="http://127.0.0.1:1/mcp")
+    done = host("verify", "acme")
+    assert (done.status, done.out) == (0, GOOD)
+    assert '"acme" is a directory, and a server in .mcp.json; the directory is verified.' in done.err
+    assert host("verify", "./acme").err == ""
 
 
 def test_a_command_after_two_dashes_is_a_server(host: Run, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from skillquay.core.context import (
     render_skill,
     render_tool_result,
 )
+from skillquay.core.drafts import Assurance
 from skillquay.core.hidden import visible
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.uris import SkillUri
@@ -361,13 +362,13 @@ def test_everything_served_is_called_untrusted_and_without_authority_before_it_i
 def test_a_digest_match_is_told_as_agreement_with_the_listing_and_its_absence_is_told_too() -> None:
     skill, generated = publish({"a.md": b"text"}), publish(dynamic=True)
     verified = render_skill(skill.verified(), skill.id())
-    assert parts(verified)[0]["content"] == "as listed by that server"
+    assert parts(verified)[0]["content"] == f"as listed by that server; {Assurance.WHOLE}"
     file = render_file(verify_file(skill.entry, skill.uri("a.md"), b"text"), skill.id())
     for rendered in (verified, file):
         assert not re.search(r"verif|\bsafe|\btrusted|approved|sha256", rendered, re.IGNORECASE)
     loose = render_file(accept_dynamic_file(generated.entry, generated.uri("a"), b"", before=0), generated.id())
     for rendered in (render_skill(generated.unverified(), generated.id()), loose):
-        assert parts(rendered)[0]["content"] == "generated, not verifiable"
+        assert parts(rendered)[0]["content"] == f"generated; {Assurance.NONE}"
 
 
 @pytest.mark.rule("O4")

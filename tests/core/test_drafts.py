@@ -276,13 +276,13 @@ def test_the_tags_say_what_was_proven() -> None:
         "primitive": render_skill(accept_instructions(PRIMITIVE, "Do it."), skill_of(PRIMITIVE)),
     }
     assert {name: text.partition('content="')[2].partition('"')[0] for name, text in texts.items()} == {
-        "SKILL.md": "as listed by that server; its other files are not verifiable",
-        "loose": "not verifiable",
-        "archive": "as listed by that server",
-        "primitive": "not verifiable",
+        "SKILL.md": "as listed by that server; a digest covers SKILL.md alone",
+        "loose": "not verified; no digest covers its files",
+        "archive": "as listed by that server; a digest covers every file",
+        "primitive": "not verified; no digest covers its files",
     }
     file = verify_file(open_archive(LOOSE, LISTED.files), LISTED.uri("a.md"), b"alpha")
-    assert 'content="not verifiable"' in render_file(file, skill_of(LOOSE))
+    assert 'content="not verified; no digest covers its files"' in render_file(file, skill_of(LOOSE))
     proven = verify_file(open_archive(ALONE, LISTED.files), LISTED.uri("a.md"), b"alpha")
     assert "content=" not in render_file(proven, skill_of(ALONE))
 

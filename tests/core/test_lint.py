@@ -136,3 +136,17 @@ def test_any_bytes_are_linted(data: bytes) -> None:
 def test_findings_come_in_the_order_of_their_lines() -> None:
     lines = [each.line or 0 for each in lint(folder(f"{HEAD}[a](x)\n\u202e\n[b](y)\n!`z`\n")).findings]
     assert lines == sorted(lines)
+
+
+@pytest.mark.rule("I4")
+def test_paths_that_keep_a_skill_from_being_packed_are_told() -> None:
+    others = ["Guide.md", "guide.md", "Docs/a.md", "docs/b.md", "docs/c.md", "aux.md", "a:b.md", "end./x.md", "ok.md"]
+    linted = lint(folder(HEAD, *others, "inner/SKILL.md", "inner/aux", "\u00e9.md", "e\u0301.md"))
+    assert linted.entry is not None
+    told = [each for each in linted.findings if each.kind == "not-packed"]
+    assert {each.level for each in told} == {Level.WARNING}
+    assert [each.file for each in told] == ["a:b.md", "aux.md", "docs/b.md", "end./x.md", "guide.md", "\u00e9.md"]
+    assert told[4].message == (
+        '"guide.md" and "Guide.md" are one path where case or normalisation does not count. '
+        "The skill is served, but cannot be packed."
+    )

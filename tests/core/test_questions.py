@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillquay.core.changes import ManifestChange
+from skillquay.core.drafts import Assurance
 from skillquay.core.hidden import visible
 from skillquay.core.identity import ServerLabel
 from skillquay.core.questions import About, Question
@@ -146,4 +147,6 @@ def test_whatever_a_server_says_each_line_is_one_line_and_hides_nothing(
 def test_no_question_calls_a_skill_safe_or_verified() -> None:
     for about in About:
         text = shown(publish({"a.md": b"x"}), about=about, server=ACME)
-        assert not any(word in text.lower() for word in ("safe", "verified", "trusted", "sha256", "signed"))
+        assert text.count(Assurance.WHOLE) == 1
+        told = text.lower()
+        assert not any(word in told for word in ("safe", "verified", "trusted", "sha256", "signed"))

@@ -375,7 +375,7 @@ def test_entries_that_contradict_each_other_are_all_refused(items: list[dict[str
     assert [entry.name for entry in index.entries] == ["other"]
     assert sum("more than once" in refused.reason for refused in index.refused) >= 2
     assert len(index.refused) == len(items)
-    assert all(refused.identity is not None for refused in index.refused)
+    assert all(refused.identities for refused in index.refused)
 
 
 @pytest.mark.rule("N2")
@@ -386,20 +386,22 @@ def test_skills_of_one_name_at_different_places_both_stay() -> None:
 
 @pytest.mark.rule("A2")
 @pytest.mark.parametrize(
-    ("item", "identity"),
+    ("item", "identities"),
     [
-        (june(digest="x"), URL),
-        (june(f"skill://{'x' * 200}/refunds/SKILL.md", digest="x"), f"skill://{'x' * 200}/refunds/SKILL.md"),
-        (june(None, packed(digest="x")), TAR),
-        (may("archive", TAR, name=1), TAR),
-        (june(None), None),
-        (june("file:///x/SKILL.md"), None),
-        (june(None, archives=[7]), None),
-        (7, None),
+        (june(digest="x"), [URL]),
+        (june(f"skill://{'x' * 200}/refunds/SKILL.md", digest="x"), [f"skill://{'x' * 200}/refunds/SKILL.md"]),
+        (june(None, packed(digest="x")), [TAR]),
+        (june(None, packed("skill://refunds.tar.xz"), packed(ZIP, digest="x")), ["skill://refunds.tar.xz", ZIP]),
+        (june(URL, packed(digest="x")), [URL, TAR]),
+        (may("archive", TAR, name=1), [TAR]),
+        (june(None), []),
+        (june("file:///x/SKILL.md"), []),
+        (june(None, archives=[7]), []),
+        (7, []),
     ],
 )
-def test_a_refused_entry_tells_which_skill_it_would_have_been(item: object, identity: str | None) -> None:
-    assert [refused.identity for refused in read(item).refused] == [identity]
+def test_a_refused_entry_tells_which_skills_it_could_have_been(item: object, identities: list[str]) -> None:
+    assert [list(refused.identities) for refused in read(item).refused] == [identities]
 
 
 @pytest.mark.rule("L4")

@@ -29,6 +29,9 @@ def test_a_skill_without_further_fields_has_a_name_and_a_description() -> None:
         ({"title": "Refunds", "version": "1.0"}, {"title": "Refunds", "version": "1.0"}),
         ({"metadata": {"title": "Refunds", "version": "1.0"}}, {"title": "Refunds", "version": "1.0"}),
         ({"version": "2", "metadata": {"version": "1"}}, {"version": "2"}),
+        ({"version": 2.1, "metadata": {"version": "1"}}, {"version": "2.1"}),
+        ({"metadata": {"version": 3}}, {"version": "3"}),
+        ({"version": True, "metadata": {"version": 0}}, {"version": "0"}),
         ({"tags": ["a", "b"]}, {"tags": ["a", "b"]}),
         ({"metadata": {"tags": "a, b,,"}}, {"tags": ["a", "b"]}),
         ({"metadata": {"tags": ["a"]}}, {"tags": ["a"]}),
@@ -57,10 +60,10 @@ def test_a_field_of_the_right_shape_is_given(fields: dict[str, Any], expected: d
 @pytest.mark.parametrize(
     "fields",
     [
-        {"title": 5, "version": 1.0, "tags": "a"},
+        {"title": 5, "version": True, "tags": "a"},
         {"title": "", "version": "", "tags": []},
         {"metadata": "text"},
-        {"metadata": {"version": 1, "tags": {"a": 1}}},
+        {"metadata": {"version": [1], "tags": {"a": 1}}},
         {"tags": ["a", 5]},
         {"tags": ["a", ""]},
         {"arguments": {"name": "a"}},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +13,12 @@ import pytest
 from skillquay.archives.formats import ArchiveFormat
 from skillquay.archives.packing import PackedFile, pack
 from skillquay.core.approvals import Answer
+from skillquay.core.changes import ManifestChange
+from skillquay.core.digests import Digest
 from skillquay.core.drafts import Assurance
+from skillquay.core.identity import SkillId
 from skillquay.core.questions import About, Reply
+from skillquay.core.uris import SkillUri
 from skillquay.errors import (
     BudgetError,
     DigestMismatchError,
@@ -31,10 +37,10 @@ from tests.core.builders import publish, skill_md
 from tests.host.scripted import PATIENT, Person, Scripted, failure, hosting, of_draft
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from skillquay.host.host import SkillHost
+    from skillquay.host.people import Difference
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +87,16 @@ def fetched(server: Scripted) -> list[str]:
     return [uri for uri in server.reads if uri != INDEX_URI]
 
 
+def forget(host: SkillHost) -> None:
+    """As if there had been no room for archives and what came out of them."""
+    host.loading.fetching._opened.clear()
+    host.cache.clear()
+
+
+def cached(host: SkillHost) -> list[Path]:
+    return list(Path(host.cache.directory).glob("*/*/*"))
+
+
 def windows(host: SkillHost) -> list[str]:
     return [str(skill) for skill in host.loading.windows.open_windows]
 
@@ -117,7 +133,7 @@ async def test_all_of_a_june_archive_is_read_from_the_verified_copy(
         await host.people.revoke("refunds")
         assert fetched(server) == [], "neither listing nor answers fetch anything"
         text = await host.read_skill("refunds")
-        assert 'uri="skill://refunds/SKILL.md" content="as listed by that server"' in text
+        assert 'uri="skill://refunds/SKILL.md" content="as listed by that server; a digest covers every file"' in text
         assert "Refund politely." in text
         assert "a.md (17 bytes)\ndocs/b.md (4 bytes)" in text
         assert "heron" in await host.read_skill_file("refunds", "a.md")
@@ -150,19 +166,50 @@ async def test_an_answer_about_a_june_archive_holds_after_a_restart_and_for_this
             await host.survey()
             assert host.find("refunds").state is State.APPROVED
     assert len(person.asked) == 1
-    assert fetched(server) == ["skill://refunds.tar.gz"] * 2, "nothing of it is kept on disk"
+    assert fetched(server) == ["skill://refunds.tar.gz"], "the archive is kept, and hashed again"
     person.otherwise = Reply.LATER
     republish(server, june(other, alone=alone), other)
     async with hosting(tmp_path, {"acme": server}, person) as host:
         assert host.find("refunds").state is State.CHANGED
         with pytest.raises(RefusedError):
             await host.read_skill("refunds")
-        assert "rewritten skill://refunds.tar.gz" in person.shown
+        assert "its archive is another one" in person.shown
     republish(server, june(data, alone=alone), data)
     async with hosting(tmp_path, {"acme": server}, person) as host:
         with pytest.raises(RefusedError):
             await host.read_skill("refunds")
     assert len(person.asked) == 3, "A, B, A revives nothing"
+
+
+@pytest.mark.rule("I13", "K1")
+@pytest.mark.parametrize("spoil", [lambda data: data[:-1], lambda data: bytes(len(data)), lambda _: b""])
+async def test_a_kept_archive_that_was_spoiled_is_fetched_again_and_that_is_told(
+    tmp_path: Path, spoil: Callable[[bytes], bytes]
+) -> None:
+    data = packed()
+    server = serving(june(data, alone=True), data)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        identity = host.find("refunds").identity
+        assert isinstance(identity, SkillId)
+        (kept,) = cached(host)
+        assert kept.parts[-3:] == identity.cache_path(Digest(digest(data)))
+        kept.write_bytes(spoil(data))
+        host.loading.fetching._opened.clear()
+        assert "heron" in await host.read_skill_file("refunds", "a.md")
+        assert fetched(server) == ["skill://refunds.tar.gz"] * 2
+        assert [problem.rule for problem in host.problems] == ["K1"]
+        assert kept.read_bytes() == data
+
+
+@pytest.mark.rule("I9", "I13", "K1")
+async def test_an_archive_without_a_digest_or_that_is_refused_is_not_kept(tmp_path: Path) -> None:
+    refused = HOSTILE["traversal"][0]
+    for index, data in ((may(), packed()), (june(refused, alone=True), refused)):
+        async with hosting(tmp_path, {"acme": serving(index, data)}, Person()) as host:
+            with suppress(VerificationError):
+                await host.read_skill("refunds")
+            assert cached(host) == []
 
 
 @pytest.mark.rule("I2", "I9", "I13", "A3")
@@ -174,8 +221,8 @@ async def test_a_may_archive_is_unpacked_asked_about_each_time_and_proves_nothin
     async with hosting(tmp_path, {"acme": server}, person, handshake=handshake) as host:
         assert host.find("refunds").state is State.UNPROVEN
         text = await host.read_skill("refunds")
-        assert 'content="not verifiable"' in text
-        assert 'content="not verifiable"' in await host.read_skill_file("refunds", "a.md")
+        assert 'content="not verified; no digest covers its files"' in text
+        assert 'content="not verified; no digest covers its files"' in await host.read_skill_file("refunds", "a.md")
         assert fetched(server) == ["skill://refunds.tar.gz"]
         with pytest.raises(VerificationError):
             await host.people.answer("refunds", About.LOAD, Answer.ALLOW)
@@ -294,6 +341,144 @@ async def test_a_person_may_look_into_an_archive_before_they_answer_and_that_ope
             await host.read_skill_file("refunds", "a.md")
 
 
+# A2: what changed
+
+
+async def changed(host: SkillHost) -> Difference:
+    difference = await host.people.difference("refunds")
+    assert difference is not None
+    return difference
+
+
+@pytest.mark.rule("A2", "R3", "I13")
+@pytest.mark.parametrize("alone", [False, True], ids=["beside files", "alone"])
+async def test_what_changed_in_an_archive_is_told_file_by_file(tmp_path: Path, alone: bool) -> None:
+    data = packed()
+    now = packed({"SKILL.md": SKILL.skill_md, "a.md": b"the word is boar", "c.md": b"new"}, ZIP)
+    server = serving(june(data, alone=alone), data)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        same = await changed(host)
+        assert (same.is_changed, same.change, same.not_compared) == (False, ManifestChange(), "")
+    index = june(now, alone=alone)
+    index["skills"][0]["archives"][0]["mimeType"] = "application/zip"
+    republish(server, index, now)
+    async with hosting(tmp_path, {"acme": server}, Person(Reply.LATER)) as host:
+        before = len(fetched(server))
+        found = await changed(host)
+        a, b, c = (f"skill://refunds/{path}" for path in ("a.md", "docs/b.md", "c.md"))
+        assert found.change == ManifestChange(added=(c,), removed=(b,), rewritten=(a,))
+        assert (found.is_changed, found.not_compared) == (True, "")
+        assert await host.people.compared(found, SkillUri(a)) == (b"the word is heron", b"the word is boar")
+        assert await host.people.compared(found, SkillUri(c)) == (b"", b"new")
+        assert fetched(server)[before:] == ["skill://refunds.tar.gz"], "what it was is not asked of the server"
+        assert windows(host) == []
+        assert host.find("refunds").state is State.CHANGED, "looking answers nothing"
+
+
+@pytest.mark.rule("A2", "I13")
+async def test_of_an_archive_that_was_approved_and_never_opened_nobody_can_tell_what_changed(tmp_path: Path) -> None:
+    data, other = packed(), packed(CHANGED.files)
+    server = serving(june(data), data)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.people.answer("refunds", About.LOAD, Answer.ALLOW)
+        republish(server, june(other), other)
+        await host.refresh(anew=True)
+        found = await changed(host)
+        assert "not in the cache" in found.not_compared
+        assert found.change == ManifestChange(rewritten=("skill://refunds.tar.gz",))
+        assert fetched(server) == [], "there is nothing to compare it with"
+
+
+@pytest.mark.rule("A2", "I13")
+async def test_an_archive_that_cannot_be_opened_any_more_is_a_change_with_its_reason(tmp_path: Path) -> None:
+    data = packed()
+    server = serving(june(data), data)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        republish(server, june(b"not an archive"), b"not an archive")
+        await host.refresh(anew=True)
+        found = await changed(host)
+        assert found.is_changed
+        assert "What it is now cannot be opened: The archive of" in found.not_compared
+
+
+def repacked() -> Scripted:
+    again = packed(kind=ZIP)
+    index = june(again)
+    index["skills"][0]["archives"][0]["mimeType"] = "application/zip"
+    return serving(index, again)
+
+
+@pytest.mark.rule("A2", "I9", "I13")
+@pytest.mark.parametrize(
+    ("serve", "alone", "change"),
+    [
+        (repacked, False, ManifestChange()),
+        (lambda: Scripted(SKILL), False, ManifestChange(frontmatter_changed=True)),
+        (
+            lambda: serving(may(), packed(CHANGED.files)),
+            True,
+            ManifestChange(
+                removed=("skill://refunds/docs/b.md",),
+                rewritten=("skill://refunds/a.md",),
+                became_dynamic=True,
+                frontmatter_changed=True,
+            ),
+        ),
+    ],
+    ids=["packed anew", "v1", "April-May"],
+)
+async def test_files_are_compared_although_they_come_in_another_way(
+    tmp_path: Path, serve: Callable[[], Scripted], alone: bool, change: ManifestChange
+) -> None:
+    data = packed()
+    async with hosting(tmp_path, {"acme": serving(june(data, alone=alone), data)}, Person()) as host:
+        await host.read_skill("refunds")
+    async with hosting(tmp_path, {"acme": serve()}, Person()) as host:
+        found = await changed(host)
+        assert (found.is_changed, found.not_compared, found.change) == (True, "", change)
+
+
+@pytest.mark.rule("A2", "I9", "I13")
+async def test_where_one_side_has_no_list_of_files_nobody_can_tell_what_changed(tmp_path: Path) -> None:
+    data, other = packed(), packed(CHANGED.files)
+    server = serving(june(data), data)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        republish(server, june(data, archives=[]), data)
+        await host.refresh(anew=True)
+        found = await changed(host)
+        assert found.not_compared == "Its server does not list its files any more."
+        assert (found.change.became_dynamic, found.change.added) == (True, ())
+        republish(server, june(other), other)
+        await host.refresh(anew=True)
+        host.loading.fetching._opened.clear()
+        host.server_named("acme").unpacking.left = 0
+        assert (await changed(host)).not_compared.startswith("What it was cannot be opened: The archive of skill://")
+        with host.consent.store._database.transaction(write=True) as transaction:
+            transaction.execute("UPDATE skillquay_answers SET entry = 'spoiled'")
+        found = await changed(host)
+        assert found.not_compared == "What it was cannot be read any more."
+        assert found.change == ManifestChange(rewritten=("skill://refunds.tar.gz",))
+
+
+@pytest.mark.rule("A2", "I9")
+async def test_files_of_v1_are_compared_with_those_of_an_archive(tmp_path: Path) -> None:
+    data = packed(CHANGED.files)
+    async with hosting(tmp_path, {"acme": Scripted(SKILL)}, Person()) as host:
+        await host.read_skill("refunds")
+        await host.read_skill_file("refunds", "a.md")
+    async with hosting(tmp_path, {"acme": serving(june(data), data)}, Person(Reply.LATER)) as host:
+        found = await changed(host)
+        a, b = (f"skill://refunds/{path}" for path in ("a.md", "docs/b.md"))
+        assert found.change == ManifestChange(removed=(b,), rewritten=(a,), frontmatter_changed=True)
+        assert await host.people.compared(found, SkillUri(a)) == (b"the word is heron", b"the word is boar")
+        shown = "\n".join((await host.people.question("refunds")).lines())
+        assert "its files come in this archive now, and did not then" in shown
+        assert "removed" not in shown
+
+
 # R2, W2: no way round
 
 
@@ -377,7 +562,7 @@ async def test_an_archive_that_was_swapped_with_its_index_is_asked_about_again(t
         republish(server, june(other, alone=True), other)
         await host.read_skill("refunds")
         assert len(person.asked) == 1
-        assert "rewritten skill://refunds.tar.gz" in person.shown
+        assert "its archive is another one" in person.shown
         assert "boar" in await host.read_skill_file("refunds", "a.md")
         host.release("refunds")
         person.otherwise = Reply.DENY
@@ -396,8 +581,7 @@ async def test_an_archive_swapped_after_approval_does_not_reach_a_skill_in_use(t
         await host.read_skill("refunds")
         server.files["skill://refunds.tar.gz"] = packed(CHANGED.files)
         assert "heron" in await host.read_skill_file("refunds", "a.md")
-        fetching = host.loading._fetching
-        fetching._opened.clear()  # as if there had been no room for it
+        forget(host)
         with pytest.raises(DigestMismatchError):
             await host.read_skill_file("refunds", "a.md")
         server.files["skill://refunds.tar.gz"] = data
@@ -415,13 +599,13 @@ async def test_an_archive_swapped_with_its_index_during_use_is_asked_about_befor
         await host.read_skill("refunds")
         republish(server, june(other), other)
         assert "heron" in await host.read_skill_file("refunds", "a.md")
-        host.loading._fetching._opened.clear()  # as if there had been no room for it
+        forget(host)
         if reply is Reply.DENY:
             with pytest.raises(RefusedError, match="has changed on its server and needs approval again"):
                 await host.read_skill_file("refunds", "a.md")
         else:
             assert "boar" in await host.read_skill_file("refunds", "a.md")
-        assert "rewritten skill://refunds.tar.gz" in person.shown
+        assert "its archive is another one" in person.shown
 
 
 @pytest.mark.rule("V3")
@@ -544,9 +728,11 @@ async def test_the_archives_of_one_server_together_have_an_allowance(tmp_path: P
     async with hosting(tmp_path, servers, Person(), budgets=budgets) as host:
         for _ in range(2):
             await host.read_skill("acme:refunds")
-        with pytest.raises(VerificationError, match="more than the host unpacks of one server"):
+        with pytest.raises(VerificationError, match=r"2,621,440 bytes that are unpacked .* Refresh, or load fewer"):
             await host.read_skill("acme:refunds")
         await host.read_skill("other:refunds")
+        await host.refresh()
+        await host.read_skill("acme:refunds")
 
 
 @pytest.mark.rule("B1")
@@ -573,5 +759,5 @@ async def test_what_came_out_of_archives_is_held_within_a_bound(
         for name in ("one", "two", "two", "one"):
             await host.read_skill(name)
             assert await host.read_skill_bytes(name, "big.bin") == bytes(MIB)
-        assert fetched(server) == ["skill://one.tar.gz", "skill://two.tar.gz", "skill://one.tar.gz"]
-        assert host.loading._fetching._held <= MIB + MIB // 2
+        assert fetched(server) == ["skill://one.tar.gz", "skill://two.tar.gz"], "the rest is from the cache"
+        assert host.loading.fetching._held <= MIB + MIB // 2

@@ -13,7 +13,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from skillquay.core.approvals import Answer
 from skillquay.core.drafts import Assurance, Dialect
 from skillquay.core.questions import About
-from skillquay.errors import EntryError, UnavailableError
+from skillquay.errors import EntryError, RefusedError, UnavailableError
 from skillquay.host.budgets import Budgets
 from skillquay.host.directory import State
 from skillquay.wire.index_json import INDEX_URI, SCHEMA
@@ -317,7 +317,7 @@ async def test_a_file_that_does_not_fit_its_manifest_leads_to_the_manifest_again
         await host.read_skill("refunds")
         server.files["skill://refunds/a.md"] = b"the word is boar."
         before = len(server.reads)
-        with pytest.raises(Exception, match="does not match the approved entry"):
+        with pytest.raises(Exception, match="does not match its entry"):
             await host.read_skill_file("refunds", "a.md")
         assert server.reads[before:] == ["skill://refunds/a.md", "skill://refunds/_manifest"]
 
@@ -330,16 +330,14 @@ async def test_bare_files_are_skills_only_with_leave(
     server = of_draft(FILES, announces=announces, listed=[URI, "skill://refunds/a.md"])
     async with hosting(tmp_path, {"acme": server}, handshake=handshake, scan=["other"]) as host:
         assert host.skills == ()
-        assert (
-            spoken(host).reasons[-1]
-            == "It lists 1 SKILL.md file among its resources, and may not be searched for them."
-        )
+        reason = "It lists 1 SKILL.md file among its resources, and may not be searched for it."
+        assert (spoken(host).reasons[-1], spoken(host).unsearched) == (reason, 1)
     person = Person()
     async with hosting(tmp_path, {"acme": server}, person, handshake=handshake, scan=["acme"]) as host:
         assert found(host) == [("refunds", Dialect.BARE, Assurance.NONE)]
         assert URI not in server.reads
         assert "Refund politely." in await host.read_skill("refunds")
-        assert "bare SKILL.md resources: nothing can be verified" in person.shown
+        assert "bare SKILL.md resources: no digest covers its files" in person.shown
 
 
 @pytest.mark.rule("I6", "L3")
@@ -348,7 +346,7 @@ async def test_a_draft_without_index_still_reads_a_skill_by_its_uri(tmp_path: Pa
     async with hosting(tmp_path, {"acme": server}, person, handshake=handshake) as host:
         assert host.skills == ()
         assert "Refund politely." in await host.read_skill_uri("acme", URI)
-        assert "nothing can be verified" in person.shown
+        assert "no digest covers its files" in person.shown
 
 
 @pytest.mark.rule("I11", "P4")
@@ -405,7 +403,7 @@ async def test_a_skill_that_is_not_in_the_index_is_read_directly(tmp_path: Path,
     async with hosting(tmp_path, {"acme": server}, person, handshake=handshake) as host:
         text = await host.read_skill_uri("acme", "skill://hidden/returns/SKILL.md")
         assert "Return it." in text
-        assert 'content="not verifiable"' in text
+        assert 'content="not verified; no digest covers its files"' in text
         assert not person.asked[0].can_be_kept
         assert found(host)[-1] == ("returns", Dialect.MAY, Assurance.NONE)
         for uri in ("skill://nowhere/SKILL.md", "acme://x/returns/SKILL.md", "skill://hidden/returns"):
@@ -538,7 +536,32 @@ async def test_templates_are_for_people_and_never_for_the_model(tmp_path: Path) 
     template = {"type": "mcp-resource-template", "description": "Heron docs.", "url": "skill://docs/{product}/SKILL.md"}
     server = of_draft(FILES, index={"skills": [MAY, template]})
     async with hosting(tmp_path, {"acme": server}) as host:
-        assert [each.description for each in spoken(host).templates] == ["Heron docs."]
+        (shown,) = await host.templates("acme")
+        assert (shown.description, shown.variables) == ("Heron docs.", ("product",))
+        assert await host.complete_template("acme", shown, "product") == [], "it declares no completions"
         assert host.problems == ()
         assert "Heron" not in host.prompt_block()
         assert await host.search_skills("heron docs product") == ()
+
+
+@pytest.mark.rule("I5", "A5")
+async def test_the_values_of_a_template_come_from_its_server_unless_that_is_disabled(tmp_path: Path) -> None:
+    template = {"type": "mcp-resource-template", "description": "Docs.", "url": "skill://docs/{product}/SKILL.md"}
+    server = of_draft(FILES, index={"skills": [MAY, template]})
+    server.announces = {"resources": {}, "completions": {}, "extensions": {EXTENSION: {}}}
+
+    def complete(params: Mapping[str, Any]) -> dict[str, Any]:
+        assert params["ref"] == {"type": "ref/resource", "uri": template["url"]}
+        known = ["heron", "hawk"]
+        values = [each for each in known if each.startswith(params["argument"]["value"])]
+        return {"resultType": "complete", "completion": {"values": values}}
+
+    server.on["completion/complete"] = complete
+    async with hosting(tmp_path, {"acme": server}) as host:
+        (shown,) = await host.templates("acme")
+        assert await host.complete_template("acme", shown, "product") == ["heron", "hawk"]
+        assert await host.complete_template("acme", shown, "product", "he") == ["heron"]
+        await host.people.switch("acme", on=False)
+        for asked in (host.templates("acme"), host.complete_template("acme", shown, "product")):
+            with pytest.raises(RefusedError):
+                await asked

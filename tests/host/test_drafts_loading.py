@@ -108,10 +108,10 @@ async def test_an_unproven_skill_is_told_as_one_everywhere_and_no_answer_about_i
         assert URI not in server.reads
         text = await host.read_skill("refunds")
         assert "Refund politely." in text
-        assert "not verifiable" in text.partition("\n")[0]
+        assert f"; {assurance}" in text.partition("\n")[0]
         assert ("Its server does not list its files" in text) == (dialect is not Dialect.PRIMITIVE)
         assert f"served as     {dialect}: {assurance}" in person.shown
-        assert 'content="not verifiable"' in await host.read_skill_file("refunds", "a.md")
+        assert f'content="not verified; {assurance}"' in await host.read_skill_file("refunds", "a.md")
         await host.read_skill("refunds")
         assert [question.can_be_kept for question in person.asked] == [False, False], "also while it is in use"
         for about in (About.LOAD, About.EXECUTE, About.TOOLS):
@@ -236,6 +236,7 @@ async def test_a_skill_md_is_verified_also_when_it_is_read_as_a_file_or_looked_a
             return server._resources_read(params)
 
         server.on["resources/read"] = turn
+        assert await host.people.content("refunds") == SKILL.skill_md, "it is read once"
         with pytest.raises(DigestMismatchError):
             await host.people.content("refunds")
         for read in (host.read_skill_file("refunds", "SKILL.md"), host.read_resource("acme", URI)):
@@ -296,6 +297,7 @@ async def test_the_instructions_and_files_of_a_primitive_come_from_its_server(tm
     async with hosting(tmp_path, {"acme": server}, person) as host:
         text = await host.read_skill("refunds")
         assert "Refund politely." in text
+        assert "7\na.md\ndocs/a b.md\nforms/b.md" in text
         assert server.reads == []
         assert "7\na.md\ndocs/a b.md\nforms/b.md" in await host.list_skill_files("refunds")
         assert server.reads == [], "the answer has the list"
@@ -375,11 +377,33 @@ async def test_files_of_a_primitive_are_read_through_its_window_whichever_tool_a
 @pytest.mark.rule("I7")
 async def test_a_primitive_that_needs_arguments_is_told_as_one_and_not_asked_for(tmp_path: Path) -> None:
     server = primitive(arguments=[{"name": "order\u202e", "required": True}, {"name": "note"}])
-    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+    person = Person()
+    async with hosting(tmp_path, {"acme": server}, person) as host:
         with pytest.raises(UnavailableError, match="given only with arguments") as told:
             await host.read_skill("refunds")
         assert '"order⟨U+202E⟩"' in told.value.message
-        assert server.count("skills/get") == 0
+        assert (server.count("skills/get"), person.asked) == (0, []), "nobody is asked about what cannot be had"
+
+
+@pytest.mark.rule("I7", "V3")
+async def test_nobody_is_asked_again_about_a_primitive_that_has_come_to_need_arguments(tmp_path: Path) -> None:
+    server, person = primitive(), Person()
+    async with hosting(tmp_path, {"acme": server}, person) as host:
+
+        def gone(_: Mapping[str, Any]) -> dict[str, Any]:
+            server.on["skills/list"] = lambda _: {"skills": [{**FRONT, "arguments": [{"name": "x", "required": True}]}]}
+            raise failure(INVALID_PARAMS, "The argument x is missing")
+
+        server.on["skills/get"] = gone
+        with pytest.raises(UnavailableError, match="given only with arguments"):
+            await host.read_skill("refunds")
+        assert len(person.asked) == 1
+
+
+@pytest.mark.rule("I14")
+async def test_of_a_primitive_without_files_the_model_is_told_so(tmp_path: Path) -> None:
+    async with hosting(tmp_path, {"acme": primitive()}, Person()) as host:
+        assert (await host.read_skill("refunds")).endswith("\nThis skill has no other files.")
 
 
 @pytest.mark.rule("I7")

@@ -291,7 +291,7 @@ async def test_a_general_read_inside_a_dynamic_skill_in_use_counts_as_one_of_its
         await host.read_skill("refunds")
         text = await host.read_resource("acme", "skill://refunds/a.md")
         assert text.startswith("<skill-file ")
-        assert "not verifiable" in text
+        assert "generated; no digest covers its files" in text
         assert "skill://refunds/a.md" in await host.read_resource("acme", "skill://refunds")
 
 

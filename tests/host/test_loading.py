@@ -537,7 +537,7 @@ async def test_a_skill_that_turned_dynamic_while_in_use_is_read_as_such_once_tha
         server.publish(publish({"a.md": EVIL.encode()}, dynamic=True))
         text = await host.read_skill_file("refunds", "a.md")
         assert "no list of files any more" in person.shown
-        assert 'content="generated, not verifiable"' in text
+        assert 'content="generated; no digest covers its files"' in text
 
 
 @pytest.mark.rule("N1")
@@ -747,11 +747,11 @@ async def test_a_dynamic_skill_is_asked_about_each_time_given_each_time_and_neve
     async with hosting(tmp_path, {"acme": server}, person, handshake=handshake) as host:
         for number in (1, 2):
             text = await host.read_skill("refunds")
-            assert 'content="generated, not verifiable"' in text
+            assert 'content="generated; no digest covers its files"' in text
             assert len(person.asked) == number
         assert not person.asked[0].can_be_kept
         assert await host.people.approvals() == []
-        assert 'content="generated, not verifiable"' in await host.read_skill_file("refunds", "a.md")
+        assert 'content="generated; no digest covers its files"' in await host.read_skill_file("refunds", "a.md")
         assert cached(tmp_path) == []
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillquay.core.approvals import Answer, Grant
+from skillquay.core.drafts import Assurance
 from skillquay.core.questions import About, Reply
 from skillquay.errors import RefusedError, UnknownSkillError, UriError, VerificationError
 from skillquay.host.directory import State
@@ -34,11 +35,13 @@ async def test_everything_a_person_may_want_to_know_is_shown_and_nothing_is_call
             "says it is    refunds: What refunds is for.",
             "the tools Bash (not granted by this answer)",
             'without effect  hooks: ["run"]',
+            f"served as     skills extension (SEP-2640): {Assurance.WHOLE}",
             "files         1, 1",
         ):
             assert part in shown
         assert "license" not in shown
-        assert not any(word in shown.lower() for word in ("safe", "verified", "trusted", "sha256"))
+        told = shown.lower()
+        assert not any(word in told for word in ("safe", "verified", "trusted", "sha256"))
 
 
 @pytest.mark.rule("A5")

@@ -32,11 +32,11 @@ async def check_loading(host: SkillHost, person: Person) -> None:
     assurance = entry.assurance
     loaded = await host.read_skill("refunds")
     assert "Write a letter as in [letter.md](references/letter.md)" in loaded
-    assert ("not verifiable" in loaded) == (assurance is not Assurance.WHOLE)
+    assert f"; {assurance}" in loaded.partition("\n")[0]
     assert LETTER.decode() in await host.read_skill_file("refunds", "references/letter.md")
     assert await host.read_skill_bytes("refunds", LOGO) == BINARY
     assert len(person.asked) == 1
-    assert entry.draft is None or assurance in person.shown
+    assert assurance in person.shown
     host.release("refunds")
     await host.read_skill("refunds")
     assert len(person.asked) == (1 if assurance is Assurance.WHOLE else 2)

@@ -66,7 +66,7 @@ async def test_a_server_of_both_is_read_as_v1(tmp_path: Path, current: Serving, 
 @pytest.mark.interop(
     **OURS,
     dialect="SEP-2076",
-    result="instructions and files loaded; nothing can be verified, and the user is told",
+    result="instructions and files loaded; no digest covers its files, and the user is told",
 )
 @pytest.mark.rule("I7", "I9", "I14")
 @pytest.mark.parametrize("handshake", HANDSHAKES)
@@ -113,10 +113,13 @@ WITH_ARCHIVES = "every file verified: the archive has a digest"
         shape("June", Dialect.JUNE, WHOLE, WITH_ARCHIVES),
         shape("June, archives only", Dialect.JUNE, WHOLE, WITH_ARCHIVES),
         shape("June, no archives", Dialect.JUNE, SKILL_MD, "SKILL.md verified; asked each time"),
-        shape("April-May", Dialect.MAY, NONE, "nothing can be verified; asked each time"),
-        shape("April-May, archives only", Dialect.MAY, NONE, "unpacked; nothing can be verified; asked each time"),
+        shape("April-May", Dialect.MAY, NONE, "no digest covers its files; asked each time"),
+        shape("April-May, archives only", Dialect.MAY, NONE, "unpacked; no digest covers its files; asked each time"),
         shape(
-            "April-May, both", Dialect.MAY, NONE, "one skill of two entries; nothing can be verified; asked each time"
+            "April-May, both",
+            Dialect.MAY,
+            NONE,
+            "one skill of two entries; no digest covers it; asked each time",
         ),
     ],
 )
@@ -197,7 +200,7 @@ def bare_server() -> PlainServer:
 @pytest.mark.interop(
     **PLAIN,
     dialect="bare SKILL.md resources, with the user's leave",
-    result="nothing can be verified; asked each time",
+    result="no digest covers its files; asked each time",
 )
 @pytest.mark.rule("I9", "I11")
 @pytest.mark.parametrize("handshake", HANDSHAKES)

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from mcp.client.subscriptions import ResourceUpdated
 
@@ -21,7 +22,7 @@ from tests.server.test_express import both
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skillquay.core.entries import FileRecord
+    from skillquay.core.entries import FileRecord, SkillEntry
     from skillquay.server.extension import Skills
     from tests.server.asking import Asker
     from tests.server.conftest import Make, Publish
@@ -175,6 +176,35 @@ async def test_everybody_finds_in_the_index_what_they_may_see(root: Path, publis
             assert (await one.ask("resources/read", {"uri": INDEX}))["cacheScope"] == "private"
 
 
+async def test_others_have_their_turn_while_each_entry_is_looked_at(
+    tmp_path: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_document, "_SLICE", 1000)
+    for number in range(40):
+        write_skill(tmp_path, f"s{number}")
+    turns = 0
+    seen: list[int] = []
+
+    def sees(entry: SkillEntry) -> bool:
+        seen.append(turns)
+        return True
+
+    skills = publish(tmp_path, visible=lambda _: sees)
+    async with asking(low_level(skills), MODERN) as asker, anyio.create_task_group() as group:
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await anyio.lowlevel.checkpoint()
+                turns += 1
+
+        group.start_soon(take_turns)
+        assert len(await skill_names(asker)) == 40
+        group.cancel_scope.cancel()
+    assert len(seen) == 40
+    assert max(seen.count(turn) for turn in seen) <= 10  # not all at one turn
+
+
 # When it changes
 
 
@@ -302,7 +332,12 @@ async def test_a_server_whose_index_nobody_reads_never_packs_anything(root: Path
     assert not publisher._shelf._kept
 
 
-async def test_only_what_changed_is_packed_again(root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("room", [0, 16 * 1024 * 1024])
+async def test_only_what_changed_is_packed_again(
+    root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """Without room on the shelf, whatever of the index is made anew is packed anew."""
+    monkeypatch.setattr("skillquay.server.archive_shelf._MOST_KEPT", room)
     packed: list[str] = []
 
     def noting(files: Any, archive_format: Any) -> bytes:
@@ -314,6 +349,7 @@ async def test_only_what_changed_is_packed_again(root: Path, publish: Publish, m
     async with asking(low_level(skills), MODERN) as asker:
         await watching(skills)
         before = await read_index(asker)
+        refunds, plain = skills.publisher._index._entries.values()
         assert sorted(packed) == ["2 tar.gz", "2 tar.gz", "2 zip", "2 zip"]
         packed.clear()
         assert await read_index(asker) == before
@@ -322,6 +358,9 @@ async def test_only_what_changed_is_packed_again(root: Path, publish: Publish, m
         await until(lambda: b"new.md" in skills.publisher.live.catalog.listed[-1].text, "it is seen")
         after = await read_index(asker)
         assert packed == ["3 tar.gz", "3 zip"]
+        kept, renewed = skills.publisher._index._entries.values()
+        assert kept is refunds
+        assert renewed is not plain
         assert after["skills"][0] == before["skills"][0]
         assert after["skills"][1]["digest"] == before["skills"][1]["digest"]
         for old, new in zip(before["skills"][1]["archives"], after["skills"][1]["archives"], strict=True):
@@ -390,6 +429,45 @@ async def test_a_skill_that_changes_before_it_is_packed_is_packed_as_it_is_then(
         assert all(len(entry["archives"]) == 2 for entry in (await read_index(asker))["skills"])
     refunds = (root / "acme/refunds/SKILL.md").read_bytes()
     assert packed == [refunds, refunds, new.encode(), new.encode()]
+
+
+async def test_a_skill_with_a_missing_file_is_packed_once_the_file_is_back(
+    root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)  # no published bytes are kept
+    skills = publish(root)
+    index = skills.publisher._index
+    told: list[str] = []
+    tell = index._on_whole
+
+    def noting() -> None:
+        told.append(INDEX)
+        tell()
+
+    index._on_whole = noting
+    logo = root / "plain/logo.png"
+    async with asking(low_level(skills), MODERN) as asker:
+        assert asker.client is not None
+        await asker.listing()
+        logo.rename(root / "logo.png")
+        async with asker.client.listen(resource_subscriptions=[INDEX]) as listening:
+            for _ in range(3):
+                result = await asker.ask("resources/read", {"uri": INDEX})
+                assert result["ttlMs"] == 0
+                refunds, plain = json.loads(result["contents"][0]["text"])["skills"]
+                assert len(refunds["archives"]) == 2
+                assert "archives" not in plain
+                assert index._thread is not None
+                index._thread.join()
+            assert told == []  # nothing came that had been missing; who is told would read again
+            (root / "logo.png").rename(logo)
+            result = await asker.ask("resources/read", {"uri": INDEX})
+            assert result["ttlMs"] == 60000
+            assert len(json.loads(result["contents"][0]["text"])["skills"][1]["archives"]) == 2
+            assert await heard(listening) == ResourceUpdated(uri=INDEX)
 
 
 async def test_closing_ends_the_packing(root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:

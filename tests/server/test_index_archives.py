@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skillquay.archives.formats import ArchiveFormat
+from skillquay.archives.packing import pack
 from skillquay.archives.unpacking import unpack
 from skillquay.core.digests import Digest
 from skillquay.server import archive_shelf
@@ -130,6 +131,49 @@ async def test_the_shelf_is_bounded_and_keeps_what_is_asked_for_often(
             await archive(asker, "skill://s00.zip")
             assert shelf._size == sum(len(data) for _, data in shelf._kept.values()) <= 4000
             assert any(uri == "skill://s00/SKILL.md" for uri, _ in shelf._kept)
+
+
+@pytest.mark.rule("I3")
+async def test_an_archive_that_is_on_the_shelf_is_not_packed_again(
+    root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[ArchiveFormat] = []
+
+    def noting(files: Any, archive_format: ArchiveFormat) -> bytes:
+        packed.append(archive_format)
+        return pack(files, archive_format)
+
+    monkeypatch.setattr(archive_shelf, "pack", noting)
+    async with asking(low_level(publish(root)), MODERN) as asker:
+        first = await archive(asker, "skill://plain.zip")
+        assert packed == [ArchiveFormat.ZIP]
+        assert await archive(asker, "skill://plain.zip") == first
+        assert packed == [ArchiveFormat.ZIP]
+        digests = await announced(asker)
+        assert len(packed) == len(digests) == 4
+        for url in digests:
+            await archive(asker, url)
+        assert len(packed) == 4
+
+
+async def test_an_archive_larger_than_the_shelf_is_packed_once_while_nobody_asks_for_another(
+    root: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[ArchiveFormat] = []
+
+    def noting(files: Any, archive_format: ArchiveFormat) -> bytes:
+        packed.append(archive_format)
+        return pack(files, archive_format)
+
+    monkeypatch.setattr(archive_shelf, "_MOST_KEPT", 100)
+    monkeypatch.setattr(archive_shelf, "pack", noting)
+    skills = publish(root)
+    async with asking(low_level(skills), MODERN) as asker:
+        data = [await archive(asker, "skill://acme/refunds.zip") for _ in range(3)]
+        assert data[0] == data[1] == data[2]
+        assert packed == [ArchiveFormat.ZIP]
+        await archive(asker, "skill://plain.zip")
+        assert len(skills.publisher._shelf._kept) == 1
 
 
 @pytest.mark.rule("I3")

@@ -57,7 +57,7 @@ def plainly(result: dict[str, Any], version: str) -> dict[str, Any]:
     if version == MODERN:
         assert result.pop("resultType") == "complete"
         assert result.pop("_meta")["io.modelcontextprotocol/serverInfo"]["name"] == "acme"
-        assert result.pop("cacheScope") == "public"
+        assert result.pop("cacheScope") in {"public", "private"}
         result.pop("ttlMs")
     return result
 
@@ -233,12 +233,12 @@ async def test_a_skill_that_depends_on_what_the_server_lacks_is_not_listed_and_t
             if absent is not None:
                 assert (await asker.refusal("skills/get", {"name": "needy"})).code == -32602
         told = [record.getMessage() for record in caplog.records]
-        expected = f"skill://needy/SKILL.md is not listed: this server does not offer {absent}."
+        expected = f"skill://needy/SKILL.md was not listed to a client: this server does not offer it {absent}."
         assert told == ([] if absent is None else [expected])
 
 
 @pytest.mark.rule("I7")
-async def test_the_servers_lists_are_asked_for_once_and_page_by_page(root: Path, publish: Publish) -> None:
+async def test_the_servers_lists_are_asked_for_page_by_page_where_they_matter(root: Path, publish: Publish) -> None:
     asked: list[str | None] = []
 
     async def tools(_: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -255,9 +255,52 @@ async def test_the_servers_lists_are_asked_for_once_and_page_by_page(root: Path,
         publish(root, dialect="sep-2076").install(server)
         async with asking(server, version) as asker:
             assert await names(asker) == ["needy", "plain"]
-            assert await names(asker) == ["needy", "plain"]
             assert (await asker.ask("skills/get", {"name": "needy"}))["dependencies"] == {"tools": ["tool-0", "tool-2"]}
-        assert asked == [None, "1", "2"]
+            assert asked == [None, "1", "2"] * 2
+            await asker.ask("skills/get", {"name": "plain"})
+            await asker.refusal("skills/get", {"name": ["needy"]})
+            await asker.refusal("skills/get", {"name": "gone"})
+        assert asked == [None, "1", "2"] * 2
+
+
+@pytest.mark.rule("I7")
+async def test_what_one_asker_is_not_offered_hides_nothing_from_another(
+    root: Path, publish: Publish, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None) -> ListToolsResult:
+        client = ctx.session.client_params
+        assert client is not None
+        offered = ["rare"] if client.client_info.name == "trusted" else []
+        return ListToolsResult(tools=[Tool(name=name, input_schema={"type": "object"}) for name in offered])
+
+    write_skill(root, "needy", None, "dependencies: {tools: [rare]}")
+    server: Server[Any] = Server("acme", on_list_tools=tools)
+    skills = publish(root, dialect="sep-2076")
+    skills.install(server)
+    async with asking(server, version, name="guest") as guest, asking(server, version, name="trusted") as trusted:
+        for _ in range(2):
+            assert await names(guest) == ["plain"]
+            assert await names(trusted) == ["needy", "plain"]
+            assert (await guest.refusal("skills/get", {"name": "needy"})).code == -32602
+            got = await trusted.ask("skills/get", {"name": "needy"})
+            assert got["instructions"] == "Do needy.\n"
+        if version == MODERN:
+            assert got["cacheScope"] == (await trusted.ask("skills/list"))["cacheScope"] == "private"
+            assert (await trusted.ask("skills/get", {"name": "plain"}))["cacheScope"] == "public"
+    told = [message for message in caplog.messages if "needy" in message]
+    assert told == ['skill://needy/SKILL.md was not listed to a client: this server does not offer it the tool "rare".']
+    assert skills.sep2076 is not None
+    assert len(skills.sep2076._kept) <= 3
+
+
+@pytest.mark.rule("I7")
+async def test_a_tool_that_the_server_gets_later_brings_the_skill_that_needs_it(root: Path, publish: Publish) -> None:
+    write_skill(root, "needy", None, "dependencies: {tools: [late]}")
+    server = mcp_server(publish(root, dialect="sep-2076"))
+    async with asking(server, MODERN) as asker:
+        assert await names(asker) == ["plain"]
+        server.tool(name="late")(lambda: "late")
+        assert await names(asker) == ["needy", "plain"]
 
 
 @pytest.mark.rule("I7")
@@ -339,6 +382,29 @@ async def test_a_function_that_fails_is_the_servers_failure_without_its_insides(
             assert refusal.code == -32603
             assert "secret" not in refusal.message
         assert (await asker.ask("skills/get", {"name": "made"}))["instructions"] == ""
+
+
+@pytest.mark.rule("I7")
+async def test_a_function_that_failed_at_first_is_called_again_when_its_skill_is_asked_for(
+    publish: Publish, version: str
+) -> None:
+    is_broken = True
+
+    def late() -> str:
+        if is_broken:
+            raise RuntimeError("not yet")
+        return "---\nname: late\ndescription: L.\ndependencies: {tools: [t]}\n---\nNow.\n"
+
+    skills = publish(dialect="sep-2076")
+    skills.skill("a/late")(late)
+    server = mcp_server(skills)
+    server.tool(name="t")(lambda: "t")
+    async with asking(server, version) as asker:
+        assert await names(asker) == []
+        assert (await asker.refusal("skills/get", {"name": "late"})).code == -32603
+        is_broken = False
+        assert (await asker.ask("skills/get", {"name": "late"}))["instructions"] == "Now.\n"
+        assert await names(asker) == ["late"]
 
 
 @pytest.mark.rule("I7")

@@ -203,7 +203,8 @@ def test_the_command_says_which_skills_are_not_served_and_how_a_client_gets_the_
     write_skill(tmp_path / "skills", "needy", None, "dependencies: {tools: [read_pdf]}")
     with serve(tmp_path / "skills", "--dialect", "sep-2076", cache=tmp_path / "cache") as serving:
         said = serving.said
-    assert "Serving 3 skills" in said
+    assert said.startswith("Serving 1 skill from ")
+    assert said.count('skills are named "same"') == 1
     assert 'skill://needy/SKILL.md is not listed: this server does not offer the tool "read_pdf".' in said
     assert "skill://a/same/SKILL.md is served, skill://b/same/SKILL.md not." in said
     assert "index.json" not in said

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 from mcp_types import Completion
 
 from skillquay.core.entries import DYNAMIC
+from skillquay.server import templates
 from tests.server.asking import MODERN, OLDER, asking, low_level, mcp_server, write_skill
 
 if TYPE_CHECKING:
@@ -277,6 +280,108 @@ async def test_values_that_begin_with_what_was_typed_are_offered(
         async with asking(make(skills), version) as asker:
             found = {"values": expected, "total": total, "hasMore": total > len(expected)}
             assert await completed(asker, value) == found
+
+
+@pytest.mark.rule("I5")
+async def test_only_values_are_offered_whose_skill_the_asker_may_see(
+    tmp_path: Path, publish: Publish, make: Make, version: str
+) -> None:
+    write_skill(tmp_path, "docs/hub")
+    write_skill(tmp_path, "docs/secret")
+    asked: list[str] = []
+
+    def visible(ctx: Any) -> Callable[[Any], bool]:
+        asked.append(ctx.method)
+        return lambda entry: entry.name not in {"router", "secret"}
+
+    def product_docs(product: str) -> Any:
+        if product == "boom":
+            raise RuntimeError("the insides")
+        return 5 if product == "number" else docs(product)
+
+    values = ["router", "switch", "hub", "secret", "gone", "Bad Name", "a/b", "..", "\ud800", "boom", "number"]
+    skills = publish(tmp_path, visible=visible)
+    skills.skill("docs/{product}", complete={"product": values})(product_docs)
+    async with asking(make(skills), version) as asker:
+        asked.clear()
+        assert await completed(asker, "") == {"values": ["switch", "hub"]}  # nor how many there are besides
+        assert asked == ["completion/complete"]
+        assert await completed(asker, "sw") == {"values": ["switch"]}
+        assert await completed(asker, "r") == {"values": []}
+        for value in ("switch", "hub"):
+            assert await asker.text(f"skill://docs/{value}/SKILL.md")
+
+
+@pytest.mark.rule("I5")
+async def test_where_skills_are_hidden_a_value_is_offered_once_the_other_values_are_known(publish: Publish) -> None:
+    skills = publish(visible=lambda _: lambda entry: entry.frontmatter["team"] == "a")
+    complete = {"team": ["a", "b"], "product": ["router", "switch"]}
+    skills.skill("{team}/{product}", complete=complete)(lambda team, product: skill_md(product, f"team: {team}\n"))
+    async with asking(low_level(skills), MODERN) as asker:
+
+        async def offered(name: str, given: dict[str, str] | None) -> Any:
+            reference = {"type": "ref/resource", "uri": "skill://{team}/{product}/SKILL.md"}
+            params: dict[str, Any] = {"ref": reference, "argument": {"name": name, "value": ""}}
+            if given is not None:
+                params["context"] = {"arguments": given}
+            return (await asker.ask("completion/complete", params))["completion"]["values"]
+
+        assert await offered("team", None) == []
+        assert await offered("product", {}) == []
+        assert await offered("product", {"other": "x", "product": "y"}) == []
+        assert await offered("team", {"product": "router"}) == ["a"]
+        assert await offered("product", {"team": "a", "product": "router"}) == ["router", "switch"]
+        assert await offered("product", {"team": "b"}) == []
+        assert await offered("product", {"team": "a/../b"}) == []
+        started = time.process_time()
+        assert (
+            await offered("product", {"team": "a" * 1_000_000, **{f"x{number}": "" for number in range(50_000)}}) == []
+        )
+        assert time.process_time() - started < 5
+
+
+@pytest.mark.rule("I5", "B3")
+async def test_finding_out_what_may_be_seen_makes_few_skills_and_ends(
+    publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    async def slow(product: str) -> str:
+        made.append(product)
+        if product == "p120":
+            await anyio.sleep_forever()
+        return skill_md(product)
+
+    skills = publish(visible=lambda _: lambda entry: entry.name > "p050")
+    names = [f"p{number:03}" for number in range(150)]
+    skills.skill("docs/{product}", complete={"product": names})(slow)
+    async with asking(low_level(skills), MODERN) as asker:
+        assert await completed(asker, "p") == {"values": names[51:100]}
+        assert made == names[:100]
+        monkeypatch.setattr(templates, "_LOOKING", 0.2)
+        assert (await completed(asker, "p12"))["values"] == []
+
+
+@pytest.mark.rule("I5")
+async def test_a_failure_to_say_who_may_see_what_offers_nothing(publish: Publish) -> None:
+    for visible in (lambda _: 1 / 0, lambda _: lambda entry: 1 / 0):
+        skills = publish(visible=visible)
+        skills.skill("docs/{product}", complete={"product": ["router"]})(docs)
+        async with asking(low_level(skills), MODERN) as asker:
+            params = {"ref": {"type": "ref/resource", "uri": TEMPLATE}, "argument": {"name": "product", "value": ""}}
+            assert (await asker.refusal("completion/complete", params)).code == -32603
+
+
+@pytest.mark.rule("I5")
+async def test_a_template_makes_nothing_at_the_name_of_a_published_skill_that_is_hidden(
+    tmp_path: Path, publish: Publish
+) -> None:
+    write_skill(tmp_path, "docs/router", {}, "team: a")
+    skills = publish(tmp_path, visible=lambda _: lambda entry: "team" not in entry.frontmatter)
+    skills.skill("docs/{product}")(docs)
+    async with asking(low_level(skills), MODERN) as asker:
+        await asker.refusal("resources/read", {"uri": ROUTER})
+        assert await asker.text("skill://docs/switch/SKILL.md") == skill_md("switch")
 
 
 @pytest.mark.rule("I5", "B3")

@@ -39,6 +39,13 @@ async def open_session(client: httpx.AsyncClient) -> str:
     return session
 
 
+async def ask(client: httpx.AsyncClient, session: str, method: str, **params: str) -> dict[str, Any]:
+    request = {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}
+    headers = {"mcp-session-id": session, "mcp-protocol-version": OLD}
+    result: dict[str, Any] = (await client.post("/mcp", json=request, headers=headers)).json()["result"]
+    return result
+
+
 async def post(client: httpx.AsyncClient, session: str, method: str, number: int | None) -> httpx.Response:
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if number is not None:
@@ -54,6 +61,7 @@ def client_of(base: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=base, headers=headers, limits=limits, timeout=30)
 
 
+@pytest.mark.rule("I1", "I3")
 def test_a_session_is_answered_by_its_worker_whichever_worker_accepts_the_connection(skills: Path) -> None:
     async def main(base: str) -> None:
         async with client_of(base) as client:
@@ -66,6 +74,10 @@ def test_a_session_is_answered_by_its_worker_whichever_worker_accepts_the_connec
                     answer = (await post(client, session, "skills/list", number)).json()
                     assert answer["id"] == number
                     assert len(answer["result"]["skills"]) == 3
+            for uri in ("skill://index.json", "skill://a.zip"):
+                answers = [await ask(client, each, "resources/read", uri=uri) for each in (sessions[0], sessions[-1])]
+                assert answers[0]["contents"]
+                assert answers[0] == answers[1]
             for unknown in ("0.none", "1.none", "7.none", "none", "x.y", "../1.sock", "00000000000000000001.x"):
                 assert (await post(client, unknown, "skills/list", 2)).status_code == 404
             owner, _, rest = sessions[0].partition(".")
@@ -195,3 +207,23 @@ def test_a_listing_begun_on_one_replica_goes_on_at_another_and_files_come_from_e
 
     with serve(skills, "--page-size", "2") as first, serve(skills, "--page-size", "2") as second:
         anyio.run(main, [first.url, second.url])
+
+
+@pytest.mark.rule("I7")
+def test_every_worker_speaks_sep_2076(skills: Path) -> None:
+    async def main(base: str) -> None:
+        async with client_of(base) as client:
+            sessions: dict[str, str] = {}
+            with anyio.fail_after(30):
+                while len(sessions) < 2:
+                    session = await open_session(client)
+                    sessions[session.partition(".")[0]] = session
+            for session in sessions.values():
+                listed = await ask(client, session, "skills/list")
+                assert [each["name"] for each in listed["skills"]] == ["a", "b", "c"]
+                got = await ask(client, session, "skills/get", name="b")
+                assert got["files"][0]["uri"] == "skill://b/notes.md"
+
+    with serve(skills, "--workers", "2", "--dialect", "sep-2076") as serving:
+        anyio.run(main, serving.base)
+        assert serving.said.count("Serving 3 skills") == 1

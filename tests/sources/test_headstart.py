@@ -58,17 +58,19 @@ def check_same(ahead: LiveCatalog, root: Path) -> None:
 
 
 def test_what_another_process_reads_is_what_this_one_would_have_read(tree: Path) -> None:
-    check_same(HeadStart(live_of(tree)).finish(), tree)
+    with clock_ahead():
+        check_same(HeadStart(live_of(tree)).finish(), tree)
 
 
 def test_it_goes_on_as_if_it_had_been_read_here(tree: Path, tmp_path: Path) -> None:
-    live = HeadStart(live_of(tree, tmp_path / "index")).finish()
-    live.save()
-    (tree / "one" / "data.bin").write_bytes(os.urandom(600_000))
-    change = live.refresh([str(tree / "one" / "data.bin")])
-    assert change is not None
-    assert sorted(map(str, change.files)) == ["skill://one/SKILL.md", "skill://one/data.bin"]
-    check_same(live, tree)
+    with clock_ahead():
+        live = HeadStart(live_of(tree, tmp_path / "index")).finish()
+        live.save()
+        (tree / "one" / "data.bin").write_bytes(os.urandom(600_000))
+        change = live.refresh([str(tree / "one" / "data.bin")])
+        assert change is not None
+        assert sorted(map(str, change.files)) == ["skill://one/SKILL.md", "skill://one/data.bin"]
+        check_same(live, tree)
 
 
 def test_what_the_index_claims_is_still_to_be_verified(tree: Path, tmp_path: Path) -> None:

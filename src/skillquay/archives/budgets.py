@@ -1,4 +1,7 @@
-"""How much an archive may hold, counted while it is inflated; what its headers claim counts for nothing (I4)."""
+"""How much an archive may hold, counted while it is inflated (I4).
+
+What a header claims counts only against the archive: who claims too much is believed, who claims little is measured.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Final
 
 from skillquay.core.entries import LIMITS
 from skillquay.core.hidden import shorten
+from skillquay.core.paths import MAX_DEPTH
 from skillquay.errors import ArchiveError
 
 __all__ = ["BUDGET", "Allowance", "Budget", "Meter"]
@@ -18,12 +22,13 @@ _MIB: Final = 1024 * 1024
 class Budget:
     """The limits of one archive.
 
-    `entries` counts members of any kind, `depth` the segments of a path, `packed_bytes` the archive itself, and
-    `header_bytes` what the extended headers of a tar hold in all.
+    `entries` counts members of any kind, `files` the files and links among them, `depth` the segments of a path,
+    `file_bytes` and `total_bytes` what comes out, `packed_bytes` the archive itself, and `header_bytes` what the
+    extended headers of a tar hold in all.
     """
 
     entries: int = 2048
-    depth: int = 32
+    depth: int = MAX_DEPTH
     file_bytes: int = LIMITS.size
     total_bytes: int = LIMITS.size
     files: int = LIMITS.files
@@ -35,22 +40,29 @@ BUDGET: Final = Budget()
 
 
 class Allowance:
-    """How many bytes one server may still have unpacked, in all its archives together.
+    """How many bytes one server may still have unpacked, in all its archives together, until it is renewed.
 
     What was taken is not given back when the archive is refused in the end: the work was done.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("_total", "left")
 
     def __init__(self, total: int) -> None:
-        self.left = total
+        self._total = self.left = total
+
+    def renew(self) -> None:
+        """Begin anew."""
+        self.left = self._total
 
     def take(self, size: int) -> None:
         """Count so many bytes more; an `ArchiveError` says that there are none left."""
         self.left -= size
         if self.left < 0:
             self.left = 0
-            raise ArchiveError("The archives of this server hold more than the host unpacks of one server.")
+            raise ArchiveError(
+                f"The archives of this server gave the {self._total:,} bytes that are unpacked of one server between "
+                "two listings. Refresh, or load fewer of its skills."
+            )
 
 
 class Meter:

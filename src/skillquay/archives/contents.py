@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skillquay.archives.budgets import Meter
-from skillquay.archives.paths import Paths, link_target, parse_path
 from skillquay.core.hidden import shorten
+from skillquay.core.paths import Paths, link_target, parse_path
 from skillquay.core.uris import SKILL_MD
 from skillquay.errors import ArchiveError
 

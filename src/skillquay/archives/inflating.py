@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFLATE", "GZIP", "PIECE", "inflate", "read_pieces", "split"]
 
-PIECE: Final = 64 * 1024
+PIECE: Final = 256 * 1024
 DEFLATE: Final = -zlib.MAX_WBITS
 GZIP: Final = 16 + zlib.MAX_WBITS
 

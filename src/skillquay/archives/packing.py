@@ -1,4 +1,4 @@
-"""Pack files into an archive, the same bytes for the same files wherever zlib is the same (I3, I12)."""
+"""Pack files into an archive, the same bytes for the same files wherever zlib is the same (I3)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from skillquay.archives.contents import Contents, PackedFile
 from skillquay.archives.formats import ArchiveFormat
 from skillquay.archives.inflating import DEFLATE
 from skillquay.archives.zip import CENTRAL, CENTRAL_MARK, DEFLATED, END, END_MARK, IS_UTF_8, LOCAL, LOCAL_MARK
-from skillquay.core.uris import SKILL_MD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-__all__ = ["LEVEL", "PackedFile", "pack", "split_nested"]
+__all__ = ["LEVEL", "PackedFile", "pack"]
 
 LEVEL: Final = 6
 _GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # no name, no time, no system
@@ -33,14 +32,6 @@ def pack(files: Mapping[str, PackedFile], archive_format: ArchiveFormat) -> byte
     """The archive of these files, by their paths; what `unpack` would refuse is refused here, too."""
     ordered = sorted(_checked(files).items())
     return _pack_tar(ordered) if archive_format is ArchiveFormat.TAR_GZ else _pack_zip(ordered)
-
-
-def split_nested(paths: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The paths of a skill that belong into its archive, and the directories of skills nested in it, which do not."""
-    known = sorted(paths)
-    nested = [path.removesuffix(SKILL_MD) for path in known if path.endswith(f"/{SKILL_MD}")]
-    outermost = [path for path in nested if not any(path.startswith(other) and path != other for other in nested)]
-    return [path for path in known if not path.startswith(tuple(outermost))], [path[:-1] for path in outermost]
 
 
 def _checked(files: Mapping[str, PackedFile]) -> dict[str, PackedFile]:

@@ -158,8 +158,10 @@ def _parse_header(block: bytes) -> _Header:
     if block[257:265] == _POSIX:
         prefix = _until_nul(block[345:500])
         name = prefix + b"/" + name if prefix else name
-    elif block[257:265] != _GNU and (any(block[257:265]) or any(block[345:])):
+    elif block[257:265] != _GNU and any(block[257:265]):
         raise ArchiveError("A header of the archive is of no known kind of tar.")
+    elif any(block[345:]):  # times of GNU's own to some readers, and the beginning of the name to others
+        raise ArchiveError("A header of the archive has something where only ustar has the beginning of a name.")
     return _Header(
         kind=block[156:157],
         name=name,

@@ -1,7 +1,8 @@
 """Read the members of a zip archive, strictly: what its two directories of members say must agree, to the byte (I4).
 
 A zip says everything twice, beside the data and at its end, and readers differ in what they believe. Here the members
-must fill the archive without gap or overlap, in front of the one central directory that is right before the end.
+must fill the archive without gap or overlap, in front of the one central directory that is right before the end, and
+nothing in that directory may lead a reader who believes in zip64 to another one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ LOCAL: Final = struct.Struct("<4s5H3L2H")
 LOCAL_MARK: Final = b"PK\3\4"
 _SUMS: Final = struct.Struct("<3L")
 _SUMS_MARK: Final = b"PK\7\x08"
+_ZIP64_MARKS: Final = (b"PK\6\6", b"PK\6\7")
 _FIELD: Final = struct.Struct("<2H")
 _LONGEST_FIELDS: Final = 4096
 
@@ -40,6 +42,7 @@ _ENCRYPTED, _SUMS_FOLLOW, IS_UTF_8 = 0x1, 0x8, 0x800
 _KNOWN_FLAGS: Final = _SUMS_FOLLOW | IS_UTF_8 | 0x6  # the last two say how hard the packer tried
 _NEWEST: Final = 63  # the newest version of the format there is, 6.3
 _DOS_DIRECTORY: Final = 0x10
+_UNIX, _MACOS = 3, 19  # made there, a member has a mode
 _ZIP64: Final = 0x0001
 _OTHER_NAME: Final = 0x7075
 
@@ -52,6 +55,7 @@ class _Member(NamedTuple):
     flags: int
     method: int
     sums: tuple[int, int, int]  # CRC, packed size, size
+    made_on: int
     attributes: int
     offset: int
 
@@ -98,6 +102,10 @@ def _find_directory(data: bytes) -> tuple[int, int, int]:
         raise ArchiveError("The archive is one part of several.")
     if start + size != last:
         raise ArchiveError("The central directory of the archive is not right before its end.")
+    if any(data.find(mark, start, last) >= 0 for mark in _ZIP64_MARKS):
+        raise ArchiveError(
+            "The central directory of the archive has a zip64 end in it, so it could be read in two ways."
+        )
     return start, last, count
 
 
@@ -105,7 +113,7 @@ def _parse_central(data: bytes, at: int, end: int) -> tuple[_Member, int]:
     if at + CENTRAL.size > end or not data.startswith(CENTRAL_MARK, at):
         raise ArchiveError("The central directory of the archive is damaged.")
     fields = CENTRAL.unpack_from(data, at)
-    _, _, version, flags, method, _, _, crc, packed, size, name_length, extra_length, comment_length = fields[:13]
+    _, made_by, version, flags, method, _, _, crc, packed, size, name_length, extra_length, comment_length = fields[:13]
     disk, _, attributes, offset = fields[13:]
     name_at = at + CENTRAL.size
     extra_at = name_at + name_length
@@ -117,6 +125,8 @@ def _parse_central(data: bytes, at: int, end: int) -> tuple[_Member, int]:
     raw_name = data[name_at:extra_at]
     name = _decoded(raw_name, flags)
     shown = shorten(name)
+    if comment_length:
+        raise ArchiveError(f'"{shown}" has a comment, which no skill needs and in which another archive could hide.')
     if disk:
         raise ArchiveError(f'"{shown}" is in another part of the archive.')
     if flags & _ENCRYPTED:
@@ -127,7 +137,7 @@ def _parse_central(data: bytes, at: int, end: int) -> tuple[_Member, int]:
         raise ArchiveError(f'"{shown}" is compressed in a way that is not taken (method {method}); use deflate.')
     _check_fields(data[extra_at : extra_at + extra_length], shown)
     sums = (crc, packed, size)
-    return _Member(raw_name, name, flags, method, sums, attributes, offset), after
+    return _Member(raw_name, name, flags, method, sums, made_by >> 8, attributes, offset), after
 
 
 def _places(data: bytes, members: list[_Member], end: int) -> dict[int, slice]:
@@ -194,12 +204,17 @@ def _check_fields(extra: bytes, shown: str) -> None:
 def _add(member: _Member, packed: memoryview, contents: Contents) -> None:
     mode = member.attributes >> 16
     kind = stat.S_IFMT(mode)
+    has_mode = member.made_on in {_UNIX, _MACOS}
     is_directory = member.name.endswith("/")
     shown = shorten(member.name)
     contents.meter.claim_size(member.name, member.size)
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}:
         raise ArchiveError(f'"{shown}" is a device, a FIFO or a socket.')
-    says_directory = kind == stat.S_IFDIR if kind else is_directory or bool(member.attributes & _DOS_DIRECTORY)
+    if kind == stat.S_IFLNK and not has_mode:
+        raise ArchiveError(f'"{shown}" is a link to some tools and a file to others: it was not made on Unix.')
+    says_directory = kind == stat.S_IFDIR if kind else is_directory
+    if not (kind and has_mode):
+        says_directory = says_directory or bool(member.attributes & _DOS_DIRECTORY)
     if says_directory != is_directory:
         raise ArchiveError(f'"{shown}" is both a file and a directory.')
     pieces = _unpacked(member, packed)
@@ -212,7 +227,7 @@ def _add(member: _Member, packed: memoryview, contents: Contents) -> None:
             raise ArchiveError(f'"{shown}" is a link with a target that is too long.')
         contents.add_symbolic_link(member.name, _decoded(b"".join(pieces), IS_UTF_8))
     else:
-        contents.add_file(member.name, pieces, is_executable=bool(mode & stat.S_IXUSR))
+        contents.add_file(member.name, pieces, is_executable=has_mode and bool(mode & stat.S_IXUSR))
 
 
 def _unpacked(member: _Member, packed: memoryview) -> Iterator[bytes]:

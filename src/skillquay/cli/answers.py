@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skillquay.cli.hosting import Place, agree, can_ask, find, run_host, write_json
+from skillquay.cli.hosting import Place, agree, can_ask, find_all, run_host, write_json
 from skillquay.cli.messages import fail, plural
 from skillquay.cli.output import Screen
 from skillquay.core.approvals import Answer, Grant, requested_tools
@@ -89,7 +89,7 @@ def run_switch(place: Place, names: list[str], server: str | None, *, on: bool) 
 
 
 async def _approve(host: SkillHost, *, place: Place, names: list[str], about: list[About], yes: bool) -> int:
-    skills = [find(host, name) for name in names]  # one wrong name, and nothing is approved
+    skills = await find_all(host, names)  # one wrong name, and nothing is approved
     questions = [await host.people.question(skill.name) for skill in skills]
     outcome = _Outcome(place)
     for skill, question in zip(skills, questions, strict=True):
@@ -154,11 +154,11 @@ def _not_kept(name: str, entry: SkillEntry) -> str:
 
 
 def _unproven(entry: SkillEntry) -> str:
-    return "its content is generated anew each time" if entry.draft is None else f"of it {entry.assurance}"
+    return "its content is generated anew each time" if entry.draft is None else str(entry.assurance)
 
 
 async def _deny(host: SkillHost, *, place: Place, names: list[str]) -> int:
-    skills = [find(host, name) for name in names]
+    skills = await find_all(host, names)
     outcome = _Outcome(place)
     for skill in skills:
         if skill.entry is None or skill.entry.pairs is None:

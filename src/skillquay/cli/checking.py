@@ -1,7 +1,8 @@
-"""Read every file of every skill a server lists, and check each against its entry (E, V1, V2, G1)."""
+"""Read every file of every skill a server lists, and check each against its entry (E, V1, V2, G1, I9)."""
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,17 @@ from anyio import to_thread
 from skillquay.archives.budgets import Allowance
 from skillquay.core.drafts import Assurance, Dialect
 from skillquay.core.entries import DYNAMIC
-from skillquay.core.uris import SKILL_MD
-from skillquay.core.verification import accept_dynamic, open_archive, verify_file, verify_skill
+from skillquay.core.hidden import shorten
+from skillquay.core.uris import SKILL_MD, SkillUri
+from skillquay.core.verification import (
+    accept_dynamic,
+    accept_dynamic_file,
+    accept_instructions,
+    open_archive,
+    verify_file,
+    verify_skill,
+)
+from skillquay.dialects.sep2076_entries import is_remote, why_not_given
 from skillquay.errors import SkillquayError, UnavailableError
 from skillquay.host.client import is_missing
 from skillquay.host.fetching import fetch_archive, is_packed
@@ -22,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from skillquay.core.entries import SkillEntry
-    from skillquay.core.uris import SkillUri
     from skillquay.host.client import SkillsClient
     from skillquay.host.dialects import Dialects
 
-__all__ = ["Failure", "Report", "check_skills"]
+__all__ = ["Failure", "Report", "Unread", "check_skills"]
 
 _AT_ONCE: Final = 8
 _UNPACKED: Final = 1024 * 1024 * 1024  # bytes of archives in all
@@ -43,19 +52,32 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Unread:
+    """Something that is not asked for here, though nothing is wrong with it; `file` as in a failure."""
+
+    skill: str
+    file: str = ""
+    reason: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Report:
     """What was looked at, and what was wrong. `unseen` counts what was not asked for any more.
 
-    `unproven` are skills that a draft of the extension serves, and of which not every file has a digest (I9).
+    `assurances` says of how many skills how much can be verified (I9). `unproven` are those that a draft of the
+    extension serves, and of which not every file has a digest; `unlisted` those of them whose files nobody lists.
     """
 
     skills: int = 0
     files: int = 0
     size: int = 0
-    dialect: str = ""
+    dialect: Dialect | None = None
+    assurances: Counter[Assurance] = field(default_factory=Counter)
     dynamic: list[str] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unseen: int = 0
 
@@ -75,20 +97,25 @@ async def check_skills(
             raise
         report.failures.append(Failure(skill="(the listing)", rule=error.rule, reason=error.message))
     if dialects.spoken.dialect is None:
-        raise UnavailableError(f"The server shows no skills. {' '.join(dialects.spoken.reasons)}", rule="C4")
+        hint = " To search it, add --scan." if dialects.spoken.unsearched else ""
+        raise UnavailableError(f"The server shows no skills. {' '.join(dialects.spoken.reasons)}{hint}", rule="C4")
     await to_thread.run_sync(listing.settle)
     report.dialect = dialects.spoken.dialect
     report.failures += [Failure(skill="(the listing)", rule="L4", reason=remark) for remark in listing.remarks]
     report.failures += [Failure(skill=each.uri, rule=each.rule, reason=each.reason) for each in listing.refused]
     report.skills = len(listing.entries) + len(listing.refused)
     for entry in listing.entries:
+        report.assurances[entry.assurance] += 1
         if entry.assurance is not Assurance.WHOLE:
             (report.dynamic if entry.draft is None else report.unproven).append(str(entry.identity))
+        if entry.draft is not None and entry.dialect is not Dialect.PRIMITIVE and entry.resources == DYNAMIC:
+            report.unlisted += [] if is_packed(entry) else [str(entry.identity)]
     await _Reader(client, dialects, report, listing.entries, progress).run()
     if not report.skills and not report.failures:
         reason = "It lists no skills: there is nothing to verify."
         report.failures.append(Failure(skill="(the listing)", rule="L3", reason=reason))
     report.failures.sort()
+    report.unread.sort()
 
 
 class _Reader:
@@ -108,6 +135,8 @@ class _Reader:
         self._report = report
         self._progress = progress
         self._work = _work(entries)
+        self._more: deque[tuple[SkillEntry, SkillUri]] = deque()  # what an answer told of
+        self._taken: Counter[tuple[str, ...]] = Counter()  # bytes of each skill that is not verified
         self._total = sum(1 for _ in _work(entries))
         self._done = 0
         self._failed_in_a_row = 0
@@ -116,10 +145,13 @@ class _Reader:
         async with anyio.create_task_group() as tasks:
             for _ in range(_AT_ONCE):
                 tasks.start_soon(self._take)
-        self._report.unseen = sum(1 for _ in self._work)
+        self._report.unseen = len(self._more) + sum(1 for _ in self._work)
+
+    def _next(self) -> tuple[SkillEntry, SkillUri | None] | None:
+        return self._more.popleft() if self._more else next(self._work, None)
 
     async def _take(self) -> None:
-        while self._failed_in_a_row < _PATIENCE and (each := next(self._work, None)) is not None:
+        while self._failed_in_a_row < _PATIENCE and (each := self._next()) is not None:
             entry, uri = each
             try:
                 await (self._get(entry) if uri is None else self._read(entry, uri))
@@ -140,11 +172,10 @@ class _Reader:
         if is_packed(entry):
             await self._unpack(entry)
             return
-        self._report.files += 1
         if entry.dialect is Dialect.PRIMITIVE:
-            _, instructions = await self._dialects.get_instructions(entry)
-            self._report.size += len(instructions.encode("utf-8", "surrogatepass"))
+            await (self._instruct(entry) if uri.key == entry.uri.key else self._read_named(entry, uri))
             return
+        self._report.files += 1
         if entry.resources == DYNAMIC:
             data = await self._client.read_file(uri)
             self._report.size += len(data)
@@ -158,6 +189,35 @@ class _Reader:
             verify_skill(entry, data)
         else:
             verify_file(entry, uri, data)
+
+    async def _instruct(self, entry: SkillEntry) -> None:
+        """The instructions of a skill of SEP-2076; they come with the places of its files (I14)."""
+        if reason := why_not_given(entry):
+            self._report.unread.append(Unread(skill=str(entry.uri), reason=reason))
+            return
+        self._report.files += 1
+        got, instructions = await self._dialects.get_instructions(entry)
+        self._count(entry, accept_instructions(got, instructions).size)
+        assert got.draft is not None, "it is of a draft"
+        for key, place in got.draft.places.items():
+            uri = SkillUri.build(key[1:], scheme=key[0])
+            if is_remote(place):
+                reason = f"It lies elsewhere, at {shorten(place, 200)}. A host asks a person first."
+                self._report.unread.append(Unread(skill=str(entry.uri), file=entry.root.relative(uri), reason=reason))
+            else:
+                self._more.append((got, uri))
+                self._total += 1
+
+    async def _read_named(self, entry: SkillEntry, uri: SkillUri) -> None:
+        self._report.files += 1
+        assert entry.draft is not None, "it is of a draft"
+        data = await self._client.read_file(entry.draft.places[uri.key])
+        accept_dynamic_file(entry, uri, data, before=self._taken[entry.uri.key])
+        self._count(entry, len(data))
+
+    def _count(self, entry: SkillEntry, size: int) -> None:
+        self._report.size += size
+        self._taken[entry.uri.key] += size
 
     async def _unpack(self, entry: SkillEntry) -> None:
         files = await fetch_archive(self._client, entry, self._unpacking)

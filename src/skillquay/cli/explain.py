@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skillquay.cli.hosting import Place, run_host, waiting, write_json
 from skillquay.cli.messages import plural
@@ -12,28 +13,27 @@ from skillquay.core.drafts import Assurance, Dialect
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import SkillId
 from skillquay.errors import SkillquayError
+from skillquay.host.fetching import is_packed
 
 if TYPE_CHECKING:
+    from skillquay.core.entries import SkillEntry
     from skillquay.dialects.templates import Template
+    from skillquay.host.dialects import Spoken
     from skillquay.host.host import SkillHost
     from skillquay.host.servers import SkillServer
 
 __all__ = ["run"]
 
 _MOST_VALUES: Final = 10
-_PROVES: Final = {
-    Assurance.WHOLE: "An approval is kept until a file changes.",
-    Assurance.SKILL_MD: "Their other files are read as they are, so you are asked each time.",
-    Assurance.NONE: "You are asked each time.",
-}
 _MEANING: Final = {
-    Dialect.CURRENT: "Each skill comes with a list of its files, their sizes and their digests.",
-    Dialect.JUNE: "Each skill comes with the digest of its SKILL.md, and some with an archive that has one.",
+    Dialect.CURRENT: "Each skill comes with a list of its files, their sizes and their digests, or is generated.",
+    Dialect.JUNE: "Each skill comes with the digest of its SKILL.md, or with that of an archive of its files, or both.",
     Dialect.MAY: "Each skill comes with a name, a description and an address, and no digest.",
     Dialect.PRIMITIVE: "Each skill is known by its name; its instructions and files come without digests.",
     Dialect.FASTMCP: "Beside each SKILL.md there is a list of the skill's files, their sizes and their digests.",
     Dialect.BARE: "There are SKILL.md files among its resources, and nothing is said of them.",
 }
+_Templates: TypeAlias = "list[tuple[Template, dict[str, list[str]]]]"
 
 
 def run(place: Place, label: str) -> int:
@@ -44,24 +44,33 @@ def run(place: Place, label: str) -> int:
 async def _explain(host: SkillHost, *, place: Place, label: str) -> int:
     server = host.server_named(label)
     spoken = server.dialects.spoken
-    counts = _counts(host, server)
+    entries = _entries(host, server)
     with waiting("Asking for templates"):
-        templates = await _templates(server)
+        templates = await _templates(host, label)
     problems = [visible(problem.message) for problem in server.problems]
     if place.as_json:
+        assurances = Counter(entry.assurance for entry in entries)
         document = {
             "server": server.label.label,
             "dialect": None if spoken.dialect is None else spoken.dialect.name.lower(),
             "reasons": list(spoken.reasons),
-            "skills": {assurance.name.lower(): count for assurance, count in counts.items()},
+            "skills": {each.name.lower(): assurances[each] for each in Assurance if each in assurances},
             "templates": [
                 {"url": each.url, "description": each.description, "values": values} for each, values in templates
             ],
             "problems": problems,
         }
         write_json(document)
-        return 0 if spoken.dialect is not None else 1
-    screen = Screen()
+    else:
+        _show(Screen(), server, spoken, entries, templates)
+        for problem in problems:
+            Screen().hanging(f"To know: {problem}", 9)
+    return 0 if spoken.dialect is not None else 1
+
+
+def _show(
+    screen: Screen, server: SkillServer, spoken: Spoken, entries: list[SkillEntry], templates: _Templates
+) -> None:
     if spoken.dialect is None:
         screen.line((f'No skills were found on the server "{server.label}".', "bold"))
     else:
@@ -70,12 +79,16 @@ async def _explain(host: SkillHost, *, place: Place, label: str) -> int:
     screen.line("How that was found out:")
     for reason in spoken.reasons or ("It could not be asked.",):
         screen.hanging(f"  - {visible(reason)}", 4)
-    if any("may not be searched" in reason for reason in spoken.reasons):
+    if spoken.unsearched:
         screen.hanging('  To allow it, put "scanForSkills": true into its entry in .mcp.json.', 2)
-    if counts:
+    if entries:
         screen.line("What it can prove:")
-        for assurance, count in counts.items():
-            screen.hanging(f"  - {plural(count, 'skill')}: {assurance}. {_PROVES[assurance]}", 4)
+        kinds = Counter((entry.assurance, is_packed(entry)) for entry in entries)
+        for assurance in Assurance:
+            for packed in (False, True):
+                if count := kinds[assurance, packed]:
+                    proves = _proves(assurance, count, packed=packed)
+                    screen.hanging(f"  - {plural(count, 'skill')}: {assurance}. {proves}", 4)
     if templates:
         screen.line("Templates, for people to browse by:")
         for template, values in templates:
@@ -84,25 +97,31 @@ async def _explain(host: SkillHost, *, place: Place, label: str) -> int:
                 more = ", …" if len(proposed) > _MOST_VALUES else ""
                 shown = ", ".join(shorten(value) for value in proposed[:_MOST_VALUES])
                 screen.hanging(f"      {variable}: {shown}{more}", 8)
-    for problem in problems:
-        screen.hanging(f"To know: {problem}", 9)
-    return 0 if spoken.dialect is not None else 1
+        screen.hanging(f'  See what is at an address: "skillquay show {server.label}:ADDRESS".', 2)
 
 
-def _counts(host: SkillHost, server: SkillServer) -> dict[Assurance, int]:
-    counts: dict[Assurance, int] = {}
-    for skill in host.skills:
-        if skill.entry is not None and isinstance(skill.identity, SkillId) and skill.identity.server == server.label:
-            counts[skill.entry.assurance] = counts.get(skill.entry.assurance, 0) + 1
-    return {assurance: counts[assurance] for assurance in Assurance if assurance in counts}
+def _proves(assurance: Assurance, count: int, *, packed: bool) -> str:
+    if assurance is Assurance.WHOLE:
+        return f"An approval is kept until {'the archive' if packed else 'a file'} changes."
+    if assurance is Assurance.SKILL_MD:
+        return f"{'Its' if count == 1 else 'Their'} other files are read as they are, so you are asked each time."
+    return "You are asked each time."
 
 
-async def _templates(server: SkillServer) -> list[tuple[Template, dict[str, list[str]]]]:
+def _entries(host: SkillHost, server: SkillServer) -> list[SkillEntry]:
+    return [
+        skill.entry
+        for skill in host.skills
+        if skill.entry is not None and isinstance(skill.identity, SkillId) and skill.identity.server == server.label
+    ]
+
+
+async def _templates(host: SkillHost, label: str) -> _Templates:
     """What there is to browse. A server that does not say is none that fails."""
-    found = []
+    found: _Templates = []
     try:
-        for template in await server.dialects.templates():
-            values = {each: list(await server.dialects.complete(template, each)) for each in template.variables}
+        for template in await host.templates(label):
+            values = {each: await host.complete_template(label, template, each) for each in template.variables}
             found.append((template, {each: proposed for each, proposed in values.items() if proposed}))
     except SkillquayError:
         return found

@@ -16,7 +16,13 @@ host_app = typer.Typer()
 _LOOK, _DECIDE, _KEPT = "Use skills: look", "Use skills: decide", "Use skills: what is kept"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A skill, as `skillquay skills` names it.")]
+NameOrUri = Annotated[
+    str, typer.Argument(metavar="NAME", help="A skill by name, or LABEL:URI of one that is not listed.")
+]
 Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="Skills, as `skillquay skills` names them.")]
+NamesOrUris = Annotated[
+    list[str], typer.Argument(metavar="NAME…", help="Skills by name, or LABEL:URI of one not listed.")
+]
 SkillsOrServers = Annotated[
     list[str] | None, typer.Argument(metavar="NAME…", help="Skills by their names, or servers by their labels.")
 ]
@@ -88,7 +94,7 @@ def search(
 
 
 @host_app.command(rich_help_panel=_LOOK)
-def show(name: Name, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
+def show(name: NameOrUri, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
     """Show what is known of a skill before any of it is read: origin, files, requested tools, what changed."""
     from skillquay.cli.look import run_show
 
@@ -96,7 +102,7 @@ def show(name: Name, workspace: Workspace = ".", state: State = None, as_json: J
 
 
 @host_app.command(rich_help_panel=_LOOK)
-def files(name: Name, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
+def files(name: NameOrUri, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
     """List the files of a skill."""
     from skillquay.cli.look import run_files
 
@@ -105,7 +111,7 @@ def files(name: Name, workspace: Workspace = ".", state: State = None, as_json: 
 
 @host_app.command(rich_help_panel=_LOOK)
 def read(
-    name: Name,
+    name: NameOrUri,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file of the skill.")] = "SKILL.md",
     raw: Annotated[bool, typer.Option("--raw", help="Give the bytes as they are, to a file or a pipe.")] = False,
     visible: Annotated[
@@ -155,6 +161,9 @@ def verify(
         list[str] | None,
         typer.Option(metavar='"NAME: VALUE"', help="Send this to the URL; ${VAR} is replaced; may be repeated."),
     ] = None,
+    scan: Annotated[
+        bool, typer.Option("--scan", help="Take bare SKILL.md resources for skills, whatever .mcp.json says.")
+    ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Start a server of .mcp.json although the folder is not trusted.")
     ] = False,
@@ -162,13 +171,14 @@ def verify(
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Read every file of every skill a server lists, and check that it is as listed.
+    """Read every file of every skill a server lists, and check it against the digests there are.
 
-    Exits with 0 when all is as listed, 1 when something is not, 2 when nothing could be looked at.
+    Exits with 0 when nothing is wrong, 1 when something is not as listed, 2 when nothing could be looked at.
     """
     from skillquay.cli.verify import run
 
-    raise typer.Exit(run(_place(workspace, state, as_json), target, context.obj, headers=header or [], yes=yes))
+    place = _place(workspace, state, as_json)
+    raise typer.Exit(run(place, target, context.obj, headers=header or [], scan=scan, yes=yes))
 
 
 @host_app.command(rich_help_panel=_DECIDE)
@@ -191,7 +201,7 @@ def trust(
 @host_app.command(rich_help_panel=_DECIDE)
 def approve(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME…", help="Skills, as `skillquay skills` names them.")
+        list[str] | None, typer.Argument(metavar="NAME…", help="Skills by name, or LABEL:URI of one not listed.")
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Also let code run while the skill is in use.")] = False,
     tools: Annotated[bool, typer.Option("--tools", help="Also grant the tools the skill asks for.")] = False,
@@ -221,7 +231,7 @@ def approve(
 
 
 @host_app.command(rich_help_panel=_DECIDE)
-def deny(names: Names, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
+def deny(names: NamesOrUris, workspace: Workspace = ".", state: State = None, as_json: Json = False) -> None:
     """Deny skills of servers: they are not loaded, nor asked about, until their content changes."""
     from skillquay.cli.answers import run_deny
 

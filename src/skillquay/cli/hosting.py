@@ -47,6 +47,8 @@ __all__ = [
     "change_json",
     "exact_time",
     "find",
+    "find_all",
+    "find_any",
     "problem_json",
     "quiet",
     "run_host",
@@ -150,6 +152,25 @@ def find(host: SkillHost, name: str) -> KnownSkill:
         elif any(server.problems for server in map(host.server_of, host.servers)):
             hint = 'Not every server could be asked for all it has: see "skillquay skills".'
         raise UnknownSkillError(f"{error.message} {hint}", rule=error.rule) from None
+
+
+async def find_any(host: SkillHost, name: str) -> KnownSkill:
+    """The same, listed or not: of `label:skill://docs/router/SKILL.md` that server alone is asked (L3, L7, I6)."""
+    try:
+        return host.find(name)
+    except UnknownSkillError:
+        for server in sorted(host.servers, key=lambda server: len(server.label), reverse=True):
+            uri = name.removeprefix(f"{server.label}:")
+            if uri != name and "://" in uri:
+                with waiting("Asking for the skill"):
+                    return await host.find_uri(server.label, uri)
+        return find(host, name)
+
+
+async def find_all(host: SkillHost, names: list[str]) -> list[KnownSkill]:
+    """The same for several. One that is not listed may give another of its name a longer one."""
+    found = [await find_any(host, name) for name in names]
+    return [host.get(skill.identity) or skill for skill in found]
 
 
 def can_ask(place: Place) -> bool:

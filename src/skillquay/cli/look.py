@@ -10,15 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
+from mcp_types import METHOD_NOT_FOUND
 
-from skillquay.cli.hosting import Place, change_json, find, run_host, waiting, write_json
+from skillquay.cli.hosting import Place, change_json, find_any, run_host, waiting, write_json
 from skillquay.cli.messages import fail, human_size, plural
 from skillquay.cli.output import Screen
 from skillquay.cli.skills import skill_json
 from skillquay.core.entries import DYNAMIC, Manifest
 from skillquay.core.hidden import find_hidden, shorten, visible
 from skillquay.core.questions import About
-from skillquay.errors import UnlistedFileError, UriError
+from skillquay.dialects.sep2076_entries import why_not_given
+from skillquay.errors import UnavailableError, UnlistedFileError, UriError
 from skillquay.host import local
 from skillquay.host.directory import State
 from skillquay.host.terminal import shown_content
@@ -61,7 +63,7 @@ def run_read(place: Place, name: str, path: str, *, raw: bool, margin: bool) -> 
 
 
 async def _show(host: SkillHost, *, place: Place, name: str) -> int:
-    skill = find(host, name)
+    skill = await find_any(host, name)
     if place.as_json:
         write_json(await _details(host, skill))
         return 0
@@ -73,7 +75,9 @@ async def _show(host: SkillHost, *, place: Place, name: str) -> int:
         for line in (await host.people.question(skill.name, About.TOOLS)).lines():
             screen.hanging(line, 16)
         screen.line(f"  state         {skill.state}")
-    if skill.state in _NEXT:
+    if skill.entry is not None and (reason := why_not_given(skill.entry)):
+        screen.line(f"It cannot be loaded here. {reason}")
+    elif skill.state in _NEXT:
         screen.line(_NEXT[skill.state].format(name=skill.name))
     return 0
 
@@ -119,9 +123,14 @@ async def _details(host: SkillHost, skill: KnownSkill) -> dict[str, Any]:
 
 
 async def _files(host: SkillHost, *, place: Place, name: str) -> int:
-    skill = find(host, name)
-    with waiting("Asking for the files"):
-        files = await host.people.files(skill.name)
+    skill = await find_any(host, name)
+    try:
+        with waiting("Asking for the files"):
+            files = await host.people.files(skill.name)
+    except UnavailableError as error:
+        if error.rule != "C4" and error.code != METHOD_NOT_FOUND:
+            raise
+        return _tell_unlisted(skill, as_json=place.as_json)
     if place.as_json:
         write_json({"name": skill.name, "files": [{"path": path, "size": size} for path, size in files]})
         return 0
@@ -132,8 +141,18 @@ async def _files(host: SkillHost, *, place: Place, name: str) -> int:
     return 0
 
 
+def _tell_unlisted(skill: KnownSkill, *, as_json: bool) -> int:
+    """Nobody knows the files of such a skill but its instructions (D4)."""
+    if as_json:
+        write_json({"name": skill.name, "files": None})
+    else:
+        command = f'"skillquay read {visible(skill.name)} PATH"'
+        Screen().line(f"Its server does not list its files. Read one that the instructions name with {command}.")
+    return 0
+
+
 async def _read(host: SkillHost, *, place: Place, name: str, path: str, raw: bool, margin: bool) -> int:
-    skill = find(host, name)
+    skill = await find_any(host, name)
     data, note = b"", ""
     if skill.local is not None:
         if raw:
@@ -169,7 +188,7 @@ def _naming_files(skill: KnownSkill, path: str) -> Iterator[None]:
     try:
         yield
     except (UnlistedFileError, UriError) as error:
-        if error.rule not in {"U5", "V1"}:
+        if error.rule not in {"I14", "U5", "V1"}:
             raise
         raise UriError(
             f'"{shorten(path)}" is not a file of the skill "{skill.name}". See its files with "skillquay files '

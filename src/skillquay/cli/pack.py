@@ -13,16 +13,18 @@ from rich.text import Text
 
 from skillquay.archives.budgets import BUDGET
 from skillquay.archives.formats import ArchiveFormat, format_named
-from skillquay.archives.packing import PackedFile, pack, split_nested
+from skillquay.archives.packing import PackedFile, pack
 from skillquay.archives.unpacking import unpack_into
 from skillquay.cli.messages import fail, human_size, path_problem, plural
 from skillquay.cli.output import Screen
 from skillquay.core.digests import Digest
 from skillquay.core.entries import LIMITS
 from skillquay.core.findings import Finding, Level
-from skillquay.core.hidden import visible
+from skillquay.core.frontmatter import parse_frontmatter
+from skillquay.core.hidden import shorten, visible
+from skillquay.core.paths import split_nested
 from skillquay.core.uris import SKILL_MD
-from skillquay.errors import ArchiveError
+from skillquay.errors import ArchiveError, FrontmatterError
 from skillquay.sources.directory import Reading, SkippedPath, publish_tree
 
 if TYPE_CHECKING:
@@ -55,19 +57,36 @@ def run_pack(path: str, output: str | None, *, as_json: bool) -> int:
         data = pack({each: files[each] for each in paths}, archive_format)
         _write(output, data)
     except ArchiveError as error:
-        reason = Finding(rule=error.rule, level=Level.ERROR, kind="archive", message=error.message, file=".")
-        return _refuse(path, [reason], as_json=as_json)
+        message = f"{error.message} Rename it."
+        refusal = Finding(rule=error.rule, level=Level.ERROR, kind="not-packed", message=message, file=".")
+        return _refuse(path, [refusal], as_json=as_json)
+    except FileExistsError as error:
+        return fail(f'"{error.filename}" is in the way. Remove it, unless somebody is packing there at this moment.')
     except OSError as error:
         return fail(f'"{output}" cannot be written: {error.strerror}.')
-    said = {"file": output, "format": archive_format, "size": len(data), "digest": Digest.of(data), "files": paths}
+    digest = Digest.of(data)
+    left_out = dict.fromkeys(nested, "A skill of its own. Pack it by itself.") | _not_read(read.folder, nested)
     if as_json:
-        _write_json(**said, left_out=nested, errors=[])
+        told = [{"path": each, "reason": reason} for each, reason in left_out.items()]
+        _write_json(
+            file=output, format=archive_format, size=len(data), digest=digest, files=paths, left_out=told, errors=[]
+        )
         return 0
     screen = Screen()
-    screen.line(f"{visible(output)}: {plural(len(paths), 'file')}, {human_size(len(data))}, {said['digest']}")
-    for each in nested:
-        screen.line(f"Left out: {visible(each)} is a skill of its own. Pack it by itself.")
+    screen.line(f"{visible(output)}: {plural(len(paths), 'file')}, {human_size(len(data))}, {digest}")
+    for each, reason in left_out.items():
+        screen.line(f"Left out: {visible(each)}: {visible(reason)}")
     return 0
+
+
+def _not_read(folder: SkillFolder, nested: list[str]) -> dict[str, str]:
+    """What an author may take for a part of the skill and is none, such as a link out of it; and why."""
+    inner = tuple(f"{each}/" for each in nested)
+    return {
+        each.file: f"{each.message} {each.fix}"
+        for each in folder.findings
+        if each.level is Level.WARNING and not each.file.startswith(inner)
+    }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +129,7 @@ def _read_skill(directory: str) -> _Read:
 def _refuse(path: str, errors: list[Finding], *, as_json: bool) -> int:
     if as_json:
         told = [{"file": each.file, "line": each.line, "rule": each.rule, "reason": each.message} for each in errors]
-        _write_json(file=None, errors=told)
+        _write_json(file=None, format=None, size=None, digest=None, files=[], left_out=[], errors=told)
         return 1
     screen = Screen(stderr=True)
     screen.line(f'skillquay: "{visible(path)}" cannot be packed:')
@@ -130,8 +149,9 @@ def _write(path: str, data: bytes) -> None:
     """Put the archive in place at once."""
     place, name = os.path.split(os.path.realpath(path))
     temporary = os.path.join(place, f".skillquay-{os.getpid()}-{name}")
+    file = open(temporary, "xb")  # noqa: SIM115 - what somebody else put there is not ours to remove
     try:
-        with open(temporary, "xb") as file:
+        with file:
             file.write(data)
         os.replace(temporary, os.path.join(place, name))
     except BaseException:
@@ -163,7 +183,8 @@ def run_unpack(path: str, directory: str | None, *, digest: str | None, as_json:
         paths = unpack_into(data, archive_format, directory)
     except ArchiveError as error:
         if as_json:
-            _write_json(directory=None, errors=[{"rule": error.rule, "reason": error.message}])
+            errors = [{"rule": error.rule, "reason": error.message}]
+            _write_json(directory=None, format=archive_format, digest=found, files=[], warnings=[], errors=errors)
         else:
             sys.stderr.write(f'skillquay: "{visible(path)}" is refused: {error.message} Nothing was unpacked.\n')
         return 1
@@ -172,14 +193,31 @@ def run_unpack(path: str, directory: str | None, *, digest: str | None, as_json:
     except OSError as error:
         return fail(f'"{directory}" cannot be written: {error.strerror}.')
     sizes = {each: os.path.getsize(os.path.join(directory, each)) for each in paths}
+    warnings = [warning] if (warning := _name_warning(directory)) else []
     if as_json:
         files = [{"path": each, "size": size} for each, size in sizes.items()]
-        _write_json(directory=directory, format=archive_format, digest=found, files=files, errors=[])
+        _write_json(directory=directory, format=archive_format, digest=found, files=files, warnings=warnings, errors=[])
         return 0
     screen = Screen()
     screen.rows((Text(human_size(size).rjust(8)), Text(visible(each))) for each, size in sizes.items())
     screen.line(f"{visible(directory)}: {plural(len(sizes), 'file')}, {human_size(sum(sizes.values()))}, from {found}")
+    for each in warnings:
+        Screen(stderr=True).line(f"Warning: {visible(each)}")
     return 0
+
+
+def _name_warning(directory: str) -> str | None:
+    """Why hosts would not find the skill as it lies there, as far as its name goes (F2)."""
+    named = os.path.basename(os.path.abspath(directory))
+    try:
+        with open(os.path.join(directory, SKILL_MD), "rb") as file:
+            name = parse_frontmatter(file.read()).name
+    except FrontmatterError as error:
+        return f"Its SKILL.md cannot be read as a skill: {error.message}"
+    if name == named:
+        return None
+    shown = shorten(name)
+    return f'The directory is named "{shorten(named)}", the skill "{shown}". Hosts want one name: rename the directory.'
 
 
 def _write_json(**members: object) -> None:

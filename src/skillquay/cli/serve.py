@@ -199,7 +199,9 @@ def _report(skills: Skills, settings: Settings, client: dict[str, object]) -> No
     """Say what is served, what is not and why, and how a client gets it. Standard output is the protocol's on stdio."""
     live = skills.publisher.live
     catalog = live.catalog
-    lines = [f"Serving {plural(len(catalog), 'skill')} from {', '.join(visible(path) for path in settings.paths)}."]
+    named = skills.sep2076
+    count = len(catalog) if named is None else len(named)
+    lines = [f"Serving {plural(count, 'skill')} from {', '.join(visible(path) for path in settings.paths)}."]
     refused = [remark for remark in live.remarks if remark.finding.level is Level.ERROR]
     warned = len(live.remarks) - len(refused)
     if refused:
@@ -210,11 +212,15 @@ def _report(skills: Skills, settings: Settings, client: dict[str, object]) -> No
         ]
         if len(refused) > _MOST_REMARKS:
             lines.append(f"  … and {len(refused) - _MOST_REMARKS:,} more reasons.")
-    lines += [f"Warning: {visible(finding.message)}" for finding in name_findings(each.uri for each in catalog.listed)]
+    lines += [
+        f"Warning: {visible(finding.message)}"
+        for finding in name_findings(each.uri for each in catalog.listed)
+        if named is None or finding.kind != "same-name"  # what that means by name is told below
+    ]
     if skills.publisher.has_index and (note := nesting_note(catalog)):
         lines.append(f"Note: {note}")
-    if skills.sep2076 is not None:
-        told = skills.sep2076.remarks()
+    if named is not None:
+        told = named.remarks()
         lines += [f"Warning: {visible(remark)}" for remark in told[:_MOST_REMARKS]]
         if len(told) > _MOST_REMARKS:
             lines.append(f"  … and {len(told) - _MOST_REMARKS:,} more reasons.")

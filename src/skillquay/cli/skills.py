@@ -117,12 +117,8 @@ def _show(screen: Screen, skills: tuple[KnownSkill, ...], problems: tuple[Proble
 
 
 def _standing(skill: KnownSkill) -> str:
-    """How things stand with a skill, and what can be verified of one that a draft of the extension serves (I9)."""
-    if skill.entry is None or skill.entry.draft is None:
-        return skill.state
-    if skill.state is State.UNPROVEN:
-        return f"{skill.entry.assurance}, asked each time"
-    return f"{skill.state}; {skill.entry.assurance}"
+    """How things stand with a skill, and what can be verified of a served one (I9)."""
+    return skill.state if skill.entry is None else f"{skill.state}; {skill.entry.assurance}"
 
 
 def _show_skills(screen: Screen, skills: Iterable[KnownSkill]) -> None:

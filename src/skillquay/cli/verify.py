@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -18,6 +18,7 @@ from rich.text import Text
 from skillquay.cli.hosting import Place, run_task, waiting, write_json
 from skillquay.cli.messages import fail, human_size, path_problem, plural
 from skillquay.cli.output import Screen
+from skillquay.core.drafts import Assurance
 from skillquay.core.findings import Level
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import ServerLabel
@@ -49,17 +50,21 @@ class _Wanted:
     """What is to be verified: a directory, or a server; how it is called in messages, and in the document."""
 
     shown: str
+    may_scan: bool = False
     target: str = ""
     directory: str | None = None
     server: StdioServer | HttpServer | None = field(default=None, repr=False)
 
 
-def run(place: Place, target: str | None, command: list[str] | None, *, headers: list[str], yes: bool) -> int:
+def run(
+    place: Place, target: str | None, command: list[str] | None, *, headers: list[str], scan: bool, yes: bool
+) -> int:
     """Verify all that is listed; 1 when something is not as listed, 2 when nothing could be looked at."""
     try:
         wanted = _wanted(place, target, command, headers, yes=yes)
     except SkillquayError as error:
         return fail(error.message)
+    wanted = replace(wanted, may_scan=scan or wanted.may_scan)
     return run_task(partial(_verify, wanted, place))
 
 
@@ -77,9 +82,14 @@ def _wanted(place: Place, target: str | None, command: list[str] | None, headers
     if is_url:
         asked = HttpServer(url=target, headers=dict(map(_header, headers)))
         return _Wanted(shown=_host(target), target=_bare(target), server=asked)
-    if path_problem(target) is None:
-        return _Wanted(shown=target, directory=target)
     configured = read_mcp_json(os.path.join(place.workspace, ".mcp.json"))
+    if path_problem(target) is None:
+        if any(label.label == target for label in configured.servers):
+            sys.stderr.write(
+                f'skillquay: "{visible(target)}" is a directory, and a server in .mcp.json; the directory is verified. '
+                "For the server, run this from another folder, and name this one with --workspace.\n"
+            )
+        return _Wanted(shown=target, directory=target)
     for label, server in configured.servers.items():
         if label.label == target:
             if not yes and not _is_trusted(place):
@@ -88,7 +98,7 @@ def _wanted(place: Place, target: str | None, command: list[str] | None, headers
                     'the file, then run "skillquay trust", or add --yes for this once.',
                     rule="P6",
                 )
-            return _Wanted(shown=target, server=server)
+            return _Wanted(shown=target, server=server, may_scan=server.may_scan)
     known = ", ".join(label.label for label in configured.servers) or "none"
     told = "".join(f" {problem.message}" for problem in configured.problems[:1])
     raise ConfigurationError(
@@ -143,8 +153,7 @@ async def _verify(wanted: _Wanted, place: Place) -> int:
                 asked = _Punctual(connection)
                 await asked.connect()
                 client = SkillsClient(asked, budgets=_BUDGETS)
-                # To be searched is what a server is named for here, and nothing of it is used.
-                dialects = Dialects(asked, client, budgets=_BUDGETS, may_scan=True)
+                dialects = Dialects(asked, client, budgets=_BUDGETS, may_scan=wanted.may_scan)
                 await check_skills(client, dialects, report, progress)
             except SkillquayError as error:
                 failed = error
@@ -154,11 +163,21 @@ async def _verify(wanted: _Wanted, place: Place) -> int:
     if failed is not None:
         raise failed
     if place.as_json:
-        is_ok = not (report.failures or report.unseen)
-        write_json({"target": wanted.target or wanted.shown, "ok": is_ok, **asdict(report)})
+        write_json({"target": wanted.target or wanted.shown, **_document(report)})
     else:
         _show(Screen(), report)
     return 1 if report.failures or report.unseen else 0
+
+
+def _document(report: Report) -> dict[str, Any]:
+    """The report for machines, with the short names of dialects and assurances."""
+    assert report.dialect is not None, "there was a listing"
+    return {
+        "ok": not (report.failures or report.unseen),
+        **asdict(report),
+        "dialect": report.dialect.name.lower(),
+        "assurances": {each.name.lower(): report.assurances[each] for each in Assurance if report.assurances[each]},
+    }
 
 
 def _say_nothing(_: str) -> None:
@@ -240,27 +259,47 @@ def _label(shown: str) -> ServerLabel:
 
 
 def _show(screen: Screen, report: Report) -> None:
-    screen.rows(
-        (
-            Text(visible(failure.skill) + (f" {visible(failure.file)}" if failure.file else ""), "bold"),
-            Text(failure.rule, "red"),
-            Text(visible(failure.reason)),
-        )
-        for failure in report.failures[:_MOST_SHOWN]
+    for assurance in Assurance:
+        if count := report.assurances[assurance]:
+            screen.line(f"Served as {report.dialect}, {plural(count, 'skill')}: {assurance}.")
+    _show_rows(
+        screen,
+        [
+            (_place(each.skill, each.file, "bold"), Text(each.rule, "red"), Text(visible(each.reason)))
+            for each in report.failures
+        ],
     )
-    if len(report.failures) > _MOST_SHOWN:
-        screen.line(f"  … and {len(report.failures) - _MOST_SHOWN:,} more; --json has them all.")
+    if report.unread:
+        screen.line("Not read:")
+        _show_rows(screen, [(_place(each.skill, each.file), Text(visible(each.reason))) for each in report.unread])
     if report.dynamic:
         screen.line(
             f"Generated: {plural(len(report.dynamic), 'skill')}, of which only SKILL.md was read; no digest vouches "
             "for its bytes."
         )
-    if report.unproven:
+    if report.unlisted:
         screen.line(
-            f"Served as {report.dialect}: of {plural(len(report.unproven), 'skill')} not every file has a digest."
+            f"Of {plural(len(report.unlisted), 'skill')} only SKILL.md was read: the server does not list other files."
         )
     if report.unseen:
         screen.line(f"The server stopped answering: {plural(report.unseen, 'answer')} were not asked for any more.")
     counts = f"{plural(report.skills, 'skill')}, {plural(report.files, 'file')}, {human_size(report.size)}"
-    verdict = f"{plural(len(report.failures), 'failure')}" if report.failures or report.unseen else "all as listed"
+    verdict = plural(len(report.failures), "failure") if report.failures or report.unseen else _verdict(report)
     screen.line(f"{counts}: ", (f"{verdict}.", "bold red" if report.failures or report.unseen else "green"))
+
+
+def _show_rows(screen: Screen, rows: list[tuple[Text, ...]]) -> None:
+    screen.rows(rows[:_MOST_SHOWN])
+    if len(rows) > _MOST_SHOWN:
+        screen.line(f"  … and {len(rows) - _MOST_SHOWN:,} more; --json has them all.")
+
+
+def _place(skill: str, file: str, style: str = "") -> Text:
+    return Text(visible(skill) + (f" {visible(file)}" if file else ""), style)
+
+
+def _verdict(report: Report) -> str:
+    """What was found where nothing is wrong: only what has a digest can be as listed (I9)."""
+    if set(report.assurances) == {Assurance.WHOLE}:
+        return "all as listed"
+    return "read" if set(report.assurances) == {Assurance.NONE} else "read; what has a digest is as listed"

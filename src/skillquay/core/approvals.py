@@ -69,9 +69,8 @@ class Approval:
     def of(cls, skill: SkillId, entry: SkillEntry, *, grant: Grant, answer: Answer) -> Approval:
         """Bind an answer to this entry. One that does not cover the whole skill gives nothing to bind to (A3, I9)."""
         if entry.pairs is None:
-            raise VerificationError(
-                f"{skill} cannot be verified whole: an answer about it holds once and cannot be kept.", uri=entry.uri, rule="A3"
-            )
+            message = f"{skill} cannot be verified whole: an answer about it holds once and cannot be kept."
+            raise VerificationError(message, uri=entry.uri, rule="A3")
         if entry.identity != skill.uri:
             raise VerificationError(f"{shorten(entry.uri)} is not {skill}.", uri=entry.uri, rule="A1")
         return cls(skill=skill, grant=grant, answer=answer, pairs=entry.pairs, shown=entry.shown)

@@ -15,7 +15,8 @@ __all__ = ["ManifestChange", "compare"]
 class ManifestChange:
     """The URIs that were added, removed or rewritten; `became_dynamic` when there is no list of files any more.
 
-    `frontmatter_changed` when the entry shows another frontmatter than it did.
+    `frontmatter_changed` when the entry shows another frontmatter than it did. `served_as` is the dialect its server
+    spoke then, where that is another one now: an answer of one is none in another (I9).
     """
 
     added: tuple[str, ...] = ()
@@ -23,9 +24,11 @@ class ManifestChange:
     rewritten: tuple[str, ...] = ()
     became_dynamic: bool = False
     frontmatter_changed: bool = False
+    served_as: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.rewritten or self.became_dynamic or self.frontmatter_changed)
+        moved = self.added or self.removed or self.rewritten or self.became_dynamic
+        return bool(moved or self.frontmatter_changed or self.served_as)
 
 
 def compare(before: Iterable[tuple[str, str]], now: Iterable[tuple[str, str]] | None) -> ManifestChange:

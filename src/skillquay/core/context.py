@@ -33,13 +33,6 @@ __all__ = [
 ]
 
 _TAGS = ("skill-content", "skill-file", "skill-files", "available-skills", "resource-content", "tool-result")
-_UNVERIFIABLE = "generated, not verifiable"
-_NOT_VERIFIABLE = "not verifiable"
-_PROOF = {
-    Assurance.WHOLE: "as listed by that server",
-    Assurance.SKILL_MD: "as listed by that server; its other files are not verifiable",
-    Assurance.NONE: _NOT_VERIFIABLE,
-}
 _LONGEST_SENTENCE = 2000
 
 # Characters that look like one of ours and that no normalisation brings together. A closing tag may have a backslash.
@@ -137,15 +130,17 @@ def render_skill(
         "origin": f"MCP server {origin.server}",
         "name": skill.entry.name,
         "uri": str(skill.entry.uri),
-        "content": _proven(skill.entry),
+        "content": _proven(skill.entry, is_skill_md=True),
     }
     text, shortened = _cut(skill.body, limit)
     return _tagged("skill-content", attributes | shortened, text)
 
 
-def _proven(entry: SkillEntry) -> str:
-    """How much of the skill was, and can be, verified (I9)."""
-    return _PROOF[entry.assurance] if entry.draft is not None or entry.pairs is not None else _UNVERIFIABLE
+def _proven(entry: SkillEntry, *, is_skill_md: bool) -> str:
+    """Whether this text was verified, and how much of the skill can be (I9)."""
+    if entry.assurance is Assurance.WHOLE or (entry.assurance is Assurance.SKILL_MD and is_skill_md):
+        return f"as listed by that server; {entry.assurance}"
+    return f"{'generated' if entry.draft is None else 'not verified'}; {entry.assurance}"
 
 
 def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: int | None = None) -> str:
@@ -158,7 +153,7 @@ def render_file(file: VerifiedFile | UnverifiedFile, origin: SkillId, *, limit: 
         raise TypeError("A file is rendered from a verified or explicitly unverified value, with its skill's identity.")
     attributes = {"origin": f"MCP server {origin.server}", "uri": str(file.uri)}
     if file.entry.assurance is not Assurance.WHOLE:
-        attributes["content"] = _UNVERIFIABLE if file.entry.draft is None else _NOT_VERIFIABLE
+        attributes["content"] = _proven(file.entry, is_skill_md=file.uri.key == file.entry.uri.key)
     text, shortened = _decoded(file.data, limit)
     return _tagged("skill-file", attributes | shortened, text)
 

@@ -33,9 +33,9 @@ class Dialect(StrEnum):
 class Assurance(StrEnum):
     """How much of a skill can be checked against what was approved, in the words a person and a model are shown."""
 
-    WHOLE = "every file can be verified"
-    SKILL_MD = "only SKILL.md can be verified"
-    NONE = "nothing can be verified"
+    WHOLE = "a digest covers every file"
+    SKILL_MD = "a digest covers SKILL.md alone"
+    NONE = "no digest covers its files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,6 +149,14 @@ class SkillEntry:
         return draft.archive.url if draft and draft.archive and draft.is_archive_only else self.uri
 
     @property
+    def other_identities(self) -> tuple[SkillUri, ...]:
+        """What else this skill was or could be told by: answers about those end when it is told by this one (A2)."""
+        if self.draft is None:
+            return ()
+        identity = self.identity
+        return tuple(uri for uri in (self.uri, *self.draft.archive_urls) if uri.key != identity.key)
+
+    @property
     def dialect(self) -> Dialect:
         """What its server speaks."""
         return Dialect.CURRENT if self.draft is None else self.draft.dialect

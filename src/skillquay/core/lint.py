@@ -11,10 +11,11 @@ from skillquay.core.findings import Finding, Level
 from skillquay.core.folders import publish
 from skillquay.core.frontmatter import cut
 from skillquay.core.hidden import find_hidden, shorten
+from skillquay.core.paths import Paths, parse_path, split_nested
 from skillquay.core.peers import peer_refusals
 from skillquay.core.repair import repair
 from skillquay.core.uris import SKILL_MD, reference_paths
-from skillquay.errors import FrontmatterError, UriError
+from skillquay.errors import ArchiveError, FrontmatterError, UriError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,11 +46,27 @@ class Linted:
 def lint(folder: SkillFolder, *, strict: bool = False, peers: bool = False) -> Linted:
     """All findings about one skill, in the order of their lines; with `peers`, also what known readers would refuse."""
     publication = publish(folder, strict=strict)
-    findings = [*_with_fixes(publication.findings, folder.skill_md), *_content_findings(folder)]
+    findings = [
+        *_with_fixes(publication.findings, folder.skill_md),
+        *_content_findings(folder),
+        *_path_findings(folder),
+    ]
     if peers:
         findings.extend(_peer_findings(folder))
     findings.sort(key=_place)
     return Linted(entry=publication.entry, findings=tuple(findings))
+
+
+def _path_findings(folder: SkillFolder) -> Iterator[Finding]:
+    """Paths that would not be the same place everywhere: with one of them a skill is served, but not packed (I4)."""
+    paths = Paths()
+    for path in split_nested(folder.paths)[0]:
+        try:
+            paths.add_file(parse_path(path))
+        except ArchiveError as error:
+            message = f"{error.message} The skill is served, but cannot be packed."
+            finding = _warning(error.rule, "not-packed", message, None)
+            yield replace(finding, file=shorten(path, 200), fix="Rename it.")
 
 
 def _peer_findings(folder: SkillFolder) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ __all__ = ["Refused", "parse_each", "parse_entries", "reconcile", "refusal"]
 class Refused:
     """An entry that was not accepted, and why. `uri` is shown text, never a URI to use.
 
-    `identity` is that of the skill it would have been, where a draft's entry tells so much: answers about it end (A2).
+    `identities` are those the skill may have had, where a draft's entry tells so much: answers about them end (A2).
     """
 
     index: int
@@ -31,7 +31,7 @@ class Refused:
     reason: str
     rule: str
     field: str
-    identity: SkillUri | None = None
+    identities: tuple[SkillUri, ...] = ()
 
 
 def parse_entries(raw: Sequence[object], *, limits: Limits = LIMITS) -> tuple[list[SkillEntry], list[Refused]]:
@@ -72,12 +72,13 @@ def reconcile(parsed: Sequence[SkillEntry | Refused]) -> tuple[list[SkillEntry],
             holders |= dict.fromkeys(keys, index)
         elif contradicted.isdisjoint(keys) and all(accepted[other].says == entry.says for other in others):
             again = EntryError("this URI was listed before in the same listing.", field="uri", rule="E5")
-            refused.append(refusal(index, entry.uri, again, entry.identity))
+            refused.append(refusal(index, entry.uri, again, (entry.identity,)))
         else:
             accepted[index] = entry
             for each in sorted({*others, index} & accepted.keys()):
                 other = accepted.pop(each)
-                refused.append(refusal(each, other.uri, _contradiction(other), other.identity))
+                identities = (other.identity, *other.other_identities)
+                refused.append(refusal(each, other.uri, _contradiction(other), identities))
                 contradicted |= _keys(other)
                 holders |= dict.fromkeys(_keys(other), each)
     return list(accepted.values()), sorted(refused, key=lambda each: each.index)
@@ -94,8 +95,8 @@ def _contradiction(entry: SkillEntry) -> EntryError:
     return EntryError(f"{what} is listed more than once, with different content.", field="uri", rule="E5")
 
 
-def refusal(index: int, uri: str, error: EntryError, identity: SkillUri | None = None) -> Refused:
+def refusal(index: int, uri: str, error: EntryError, identities: tuple[SkillUri, ...] = ()) -> Refused:
     """An entry that is refused, as it is told."""
     return Refused(
-        index=index, uri=shorten(uri), reason=error.message, rule=error.rule, field=error.field, identity=identity
+        index=index, uri=shorten(uri), reason=error.message, rule=error.rule, field=error.field, identities=identities
     )

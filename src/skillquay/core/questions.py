@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skillquay.core.changes import ManifestChange
-    from skillquay.core.drafts import Draft
+    from skillquay.core.drafts import Archive, Draft
     from skillquay.core.entries import SkillEntry
     from skillquay.core.identity import ServerLabel, SkillId
 
@@ -97,8 +97,7 @@ class Question:
     def _files(self) -> Iterator[str]:
         manifest = self.entry.resources
         draft = self.entry.draft
-        if draft is not None:
-            yield f"  served as     {draft.dialect}: {self.entry.assurance}"
+        yield f"  served as     {self.entry.dialect}: {self.entry.assurance}"
         if not isinstance(manifest, Manifest):
             yield f"  files         {_without_list(draft)}"
             return
@@ -116,10 +115,18 @@ class Question:
             yield "  since then    nothing changed since it was last answered"
             return
         yield "  changed since it was last answered:"
-        if self.change.became_dynamic:
+        draft = self.entry.draft
+        if self.change.served_as:
+            yield f"    it was served as {self.change.served_as}, and is now served as {self.entry.dialect}"
+        if self.change.became_dynamic and draft is None:
             yield "    it has no list of files any more: its content is generated now"
+        elif self.change.became_dynamic:
+            yield f"    it is not covered whole any more: {self.entry.assurance}"
         if self.change.frontmatter_changed:
             yield "    its frontmatter (what it says of itself) is another"
+        if draft is not None and draft.archive is not None:
+            yield from self._other_archive(draft.archive)
+            return
         for word, uris in (
             ("added", self.change.added),
             ("removed", self.change.removed),
@@ -129,6 +136,16 @@ class Question:
             for uri in ordered[:_MOST_FILES]:
                 yield f"    {word:<9} {visible(uri)}"
             yield from _rest([unquote(uri) for uri in ordered], f" {word}")
+
+    def _other_archive(self, archive: Archive) -> Iterator[str]:
+        """What was added, removed and rewritten is in the archive: a person who asks for it is shown."""
+        assert self.change is not None, "something changed"
+        step = f': see what changed with "skillquay diff {visible(self.entry.name)}"'
+        hint = step if self.skill.server.scope.startswith("/") else ""  # the command line knows no other servers
+        if str(archive.url) in self.change.rewritten:
+            yield f"    its archive is another one{hint}"
+        elif str(archive.url) in self.change.added:
+            yield f"    its files come in this archive now, and did not then{hint}"
 
 
 def _without_list(draft: Draft | None) -> str:

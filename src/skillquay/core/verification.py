@@ -101,7 +101,12 @@ class UnverifiedSkill(_Checked):
 
     entry: SkillEntry
     body: str
-    size: int
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes it is."""
+        return len(self.data)
 
 
 def verify_file(entry: SkillEntry, uri: SkillUri, data: bytes) -> VerifiedFile:
@@ -112,13 +117,13 @@ def verify_file(entry: SkillEntry, uri: SkillUri, data: bytes) -> VerifiedFile:
     record = entry.resources.find(uri)
     if record is None:
         raise UnlistedFileError(
-            f"{shorten(uri)} is not a file of the approved skill {shorten(entry.uri)}. The skill has changed: "
+            f"{shorten(uri)} is not a file of {shorten(entry.uri)}, as its entry lists them. If the skill has changed, "
             "get its entry again and have it approved.",
             uri=uri,
         )
     if len(data) != record.size:
         raise SizeMismatchError(
-            f"{shorten(uri)} does not match the approved entry: expected {record.size:,} bytes, got {len(data):,}.",
+            f"{shorten(uri)} does not match its entry: expected {record.size:,} bytes, got {len(data):,}.",
             uri=uri,
         )
     _check_digest(uri, data, record.digest)
@@ -141,16 +146,16 @@ def accept_dynamic(entry: SkillEntry, data: bytes) -> UnverifiedSkill:
     data = bytes(data)
     _check_total(entry, entry.uri, len(data))
     _check_skill_md(entry, data)
-    return UnverifiedSkill(entry=entry, body=_compared_body(entry, data), size=len(data), proof=_CHECKED)
+    return UnverifiedSkill(entry=entry, body=_compared_body(entry, data), data=data, proof=_CHECKED)
 
 
 def accept_instructions(entry: SkillEntry, body: str) -> UnverifiedSkill:
     """Take the instructions of a skill whose dialect has no `SKILL.md`: there is nothing to compare them with (I14)."""
     if entry.dialect is not Dialect.PRIMITIVE:
         raise VerificationError(f"{shorten(entry.uri)} has a SKILL.md.", uri=entry.uri, rule="V2")
-    size = len(body.encode("utf-8", "surrogatepass"))
-    _check_total(entry, entry.uri, size)
-    return UnverifiedSkill(entry=entry, body=body, size=size, proof=_CHECKED)
+    data = body.encode("utf-8", "surrogatepass")
+    _check_total(entry, entry.uri, len(data))
+    return UnverifiedSkill(entry=entry, body=body, data=data, proof=_CHECKED)
 
 
 def verify_archive(entry: SkillEntry, data: bytes) -> None:
@@ -204,7 +209,7 @@ def _check_digest(uri: SkillUri, data: bytes, expected: Digest) -> None:
     found = Digest.of(data)
     if found != expected:
         raise DigestMismatchError(
-            f"{shorten(uri)} does not match the approved entry: expected {expected[:19]}…, got {found[:19]}….",
+            f"{shorten(uri)} does not match its entry: expected {expected[:19]}…, got {found[:19]}….",
             uri=uri,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,17 +14,20 @@ from skillquay.core.drafts import Archive, Dialect, Draft
 from skillquay.core.entries import DYNAMIC, SkillEntry, parse_entry
 from skillquay.core.hidden import shorten
 from skillquay.core.listings import Refused, reconcile, refusal
-from skillquay.core.uris import SKILL_MD, SkillUri
+from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.dialects.templates import Template
-from skillquay.errors import EntryError, UnavailableError, UriError
+from skillquay.errors import BudgetError, EntryError, UnavailableError, UriError
 from skillquay.wire import index_json as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Index", "read_index"]
 
 _CLAIMED: Final = frozenset({"name", "description"})
+_MOST_ARCHIVES: Final = 16
+_CONTAINERS: Final = 64  # objects and arrays for each skill, on average
+_VALUES: Final = 256
 _Parsed: TypeAlias = "SkillEntry | Refused"
 
 
@@ -42,8 +46,13 @@ class Index:
         return Dialect.MAY if any(entry.dialect is Dialect.MAY for entry in self.entries[:1]) else Dialect.JUNE
 
 
-def read_index(data: bytes, *, most: int) -> Index:
-    """The entries of an index, the first `most` of them."""
+def read_index(data: bytes, *, most: int, is_unwanted: Callable[[], bool] = lambda: False) -> Index:
+    """The entries of an index, the first `most` of them. It is not read on once it is unwanted.
+
+    What has very many values in few bytes takes long to read: it is refused before (B1).
+    """
+    if data.count(b"{") + data.count(b"[") > most * _CONTAINERS or data.count(b",") > most * _VALUES:
+        raise BudgetError(f"Its skill://index.json holds more than this host reads for {most:,} skills.", rule="B1")
     try:
         document = json.loads(data, parse_constant=_no_number)
     except (RecursionError, ValueError):
@@ -54,10 +63,12 @@ def read_index(data: bytes, *, most: int) -> Index:
     parsed: list[SkillEntry | Refused] = []
     templates: list[Template] = []
     for place, item in enumerate(items[:most]):
+        if is_unwanted():
+            raise UnavailableError("Its skill://index.json takes too long to read.", rule="B2")
         try:
             found = _item(item)
         except EntryError as error:
-            parsed.append(refusal(place, _shown(item), error, _identity(item)))
+            parsed.append(refusal(place, _shown(item), error, tuple(_identities(item))))
             continue
         if isinstance(found, Template):
             templates.append(found)
@@ -86,6 +97,8 @@ def _item(item: object) -> SkillEntry | Template | None:
         case wire.TEMPLATE:
             name = item.get("name")
             url, description = _text(item, "url"), _text(item, "description")
+            if len(url) > MAX_URI_LENGTH:
+                raise EntryError(f"has {len(url):,} characters.", field="url", rule="U3")
             return Template(name=name if isinstance(name, str) else "", description=description, url=url)
         case str():
             return None
@@ -154,6 +167,8 @@ def _archives(raw: object) -> list[Archive]:
         return []
     if not isinstance(raw, list):
         raise EntryError(f"is of type {type(raw).__name__}, not an array.", field="archives", rule="I1")
+    if len(raw) > _MOST_ARCHIVES:
+        raise EntryError(f"are {len(raw):,}; at most {_MOST_ARCHIVES} are looked at.", field="archives", rule="B1")
     found: list[Archive] = []
     for place, item in enumerate(raw):
         where = f"archives[{place}]"
@@ -214,17 +229,16 @@ def _no_number(text: str) -> object:
     raise ValueError(f"{text} is not JSON")
 
 
-def _identity(item: object) -> SkillUri | None:
-    """Who the skill of a refused entry would have been, as far as it tells (I13)."""
+def _identities(item: object) -> Iterator[SkillUri]:
+    """Who the skill of a refused entry may have been, as far as it tells (I13)."""
     if not isinstance(item, Mapping):
-        return None
+        return
     archives = item.get("archives")
-    first = archives[0] if isinstance(archives, list) and archives else None
-    url = item.get("url") or (first.get("url") if isinstance(first, Mapping) else None)
-    try:
-        return SkillUri(url) if isinstance(url, str) else None
-    except UriError:
-        return None
+    found = archives[:_MOST_ARCHIVES] if isinstance(archives, list) else []
+    for url in (item.get("url"), *(each.get("url") for each in found if isinstance(each, Mapping))):
+        with contextlib.suppress(UriError):
+            if isinstance(url, str):
+                yield SkillUri(url)
 
 
 def _shown(item: object) -> str:

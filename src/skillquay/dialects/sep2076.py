@@ -5,6 +5,7 @@ A field of the frontmatter is given where it has the shape that the proposal ask
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ def summary(entry: SkillEntry) -> dict[str, Any]:
         "name": entry.name,
         "title": _text(entry.frontmatter, "title"),
         "description": entry.description,
-        "version": _text(entry.frontmatter, "version"),
+        "version": _version(entry.frontmatter),
         "tags": _tags(entry.frontmatter),
         "arguments": declared_arguments(entry.frontmatter),
         "dependencies": _dependencies(entry.frontmatter),
@@ -139,6 +140,17 @@ def _references(declared: object, kind: str, member: str) -> list[dict[str, str]
 def _text(frontmatter: Mapping[str, object], key: str) -> str | None:
     for fields in _places(frontmatter):
         value = fields.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _version(frontmatter: Mapping[str, object]) -> str | None:
+    """The version. Who does not quote it has written a number, which is given as JSON writes it."""
+    for fields in _places(frontmatter):
+        value = fields.get("version")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return json.dumps(value)
         if isinstance(value, str) and value:
             return value
     return None

@@ -11,38 +11,30 @@ from urllib.parse import unquote
 
 from skillquay.core.drafts import Dialect, Draft
 from skillquay.core.entries import DYNAMIC, LIMITS, parse_entry
-from skillquay.core.hidden import visible
+from skillquay.core.hidden import shorten, visible
+from skillquay.core.listings import refusal
 from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
-from skillquay.errors import EntryError, UriError
+from skillquay.errors import EntryError, UnavailableError, UriError
 
 if TYPE_CHECKING:
-    from skillquay.core.entries import SkillEntry
+    from collections.abc import Callable, Sequence
 
-__all__ = ["is_remote", "read_got", "read_listed", "required_arguments"]
+    from skillquay.core.entries import SkillEntry
+    from skillquay.core.listings import Refused
+
+__all__ = ["is_remote", "read_got", "read_listed", "read_page", "why_not_given"]
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SCHEMES: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)+")
 _REMOTE: Final = frozenset(
-    {
-        "dav",
-        "davs",
-        "ftp",
-        "ftps",
-        "git",
-        "gopher",
-        "gs",
-        "http",
-        "https",
-        "ipfs",
-        "ldap",
-        "ldaps",
-        "nfs",
-        "rsync",
-        "s3",
-    }
-    | {"scp", "sftp", "smb", "ssh", "svn", "telnet", "tftp", "webdav", "webdavs", "ws", "wss"}
+    {"abfs", "abfss", "adl", "az", "azure", "cifs", "dav", "davs", "docker", "ftp", "ftps", "gcs", "git", "github"}
+    | {"gitlab", "gopher", "gs", "hdfs", "http", "https", "ipfs", "ipns", "ldap", "ldaps", "magnet", "nfs", "npm"}
+    | {"oci", "redis", "rediss", "rsync", "s3", "s3a", "scp", "sftp", "smb", "ssh", "svn", "telnet", "tftp", "torrent"}
+    | {"unc", "wasb", "wasbs", "webdav", "webdavs", "webhdfs", "ws", "wss"}
 )
-_ON_ANOTHER: Final = re.compile(r"file:(?:[/\\]{2}(?!localhost(?:[/\\]|$))[^/\\]|[/\\]{4})", re.IGNORECASE)
+_OWN_FILE: Final = re.compile(r"file:(?:/|//(?:localhost)?/)(?![/\\%])", re.IGNORECASE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_MOST_NAMED: Final = 5
 _FIELDS: Final = ("title", "version", "tags", "arguments", "dependencies")
 
 
@@ -59,6 +51,20 @@ def read_listed(item: object) -> SkillEntry:
         raise EntryError(error.message, field="name", rule=error.rule) from None
     entry = parse_entry({"uri": uri, "frontmatter": frontmatter, "resources": DYNAMIC})
     return replace(entry, draft=Draft(dialect=Dialect.PRIMITIVE))
+
+
+def read_page(items: Sequence[object], first: int, is_unwanted: Callable[[], bool]) -> list[SkillEntry | Refused]:
+    """Each skill of a page of a listing on its own. It is not read on once it is unwanted."""
+    parsed: list[SkillEntry | Refused] = []
+    for index, item in enumerate(items, first):
+        if is_unwanted():
+            raise UnavailableError("Its listing takes too long to read.", rule="B2")
+        try:
+            parsed.append(read_listed(item))
+        except EntryError as error:
+            name = item.get("name") if isinstance(item, Mapping) else None
+            parsed.append(refusal(index, name if isinstance(name, str) else "(no name)", error))
+    return parsed
 
 
 def read_got(entry: SkillEntry, answer: Mapping[str, object]) -> tuple[SkillEntry, str]:
@@ -80,7 +86,15 @@ def read_got(entry: SkillEntry, answer: Mapping[str, object]) -> tuple[SkillEntr
     return replace(entry, draft=draft), instructions
 
 
-def required_arguments(entry: SkillEntry) -> tuple[str, ...]:
+def why_not_given(entry: SkillEntry) -> str:
+    """Why its server would not give this skill to a host; empty where nothing speaks against it (I7)."""
+    needed = _required_arguments(entry) if entry.dialect is Dialect.PRIMITIVE else ()
+    names = ", ".join(f'"{shorten(name)}"' for name in needed[:_MOST_NAMED])
+    what = f'The skill "{entry.name}" is given only with arguments ({names}), which this host does not have.'
+    return what if needed else ""
+
+
+def _required_arguments(entry: SkillEntry) -> tuple[str, ...]:
     """The names of the arguments without which the server does not give the skill."""
     arguments = entry.frontmatter.get("arguments")
     items = arguments if isinstance(arguments, list | tuple) else ()
@@ -88,14 +102,16 @@ def required_arguments(entry: SkillEntry) -> tuple[str, ...]:
 
 
 def is_remote(uri: str) -> bool:
-    """True for a URI that its server would have to fetch from somewhere else; a person is asked first (I14).
+    """True for a URI that its server may have to fetch from somewhere else; a person is asked first (I14).
 
-    That goes for a `file:` with the name of a host, too: some systems reach out to it.
+    A scheme of the server's own is its own matter. One inside another counts, as in `jar:https:`, and so does a `file:`
+    with the name of a host: some systems reach out to it.
     """
-    scheme = _SCHEME.match(uri)
+    scheme = _SCHEMES.match(uri)
     if scheme is None:
         return False
-    return not _REMOTE.isdisjoint(scheme[1].lower().split("+")) or _ON_ANOTHER.match(uri) is not None
+    named = re.split(r"[+:]", scheme[0].lower().rstrip(":"))
+    return not _REMOTE.isdisjoint(named) or ("file" in named and _OWN_FILE.search(uri) is None)
 
 
 def _is_usable(uri: object) -> bool:

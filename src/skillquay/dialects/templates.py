@@ -11,7 +11,8 @@ from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD
 
 __all__ = ["Template", "read_template"]
 
-_VARIABLE: Final = re.compile(r"\{([A-Za-z0-9_]+)\}")
+_VARIABLE: Final = re.compile(r"\{([A-Za-z0-9_]{1,64})\}")
+_MOST_VARIABLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +25,8 @@ class Template:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of its plain variables."""
-        return tuple(_VARIABLE.findall(self.url))
+        """The names of its plain variables, the first few of them."""
+        return tuple(_VARIABLE.findall(self.url)[:_MOST_VARIABLES])
 
 
 def read_template(item: object) -> Template | None:

@@ -117,6 +117,12 @@ class ContentCache:
             self._drop(path, uri)
         return file
 
+    def size_of(self, skill: SkillId, digest: Digest) -> int | None:
+        """How long the content of this digest is, where no entry says so; None when it is not here."""
+        with contextlib.suppress(OSError):
+            return os.lstat("/".join((self.directory, *skill.cache_path(digest)))).st_size
+        return None
+
     def write(self, skill: SkillId, file: VerifiedFile) -> None:
         """Keep a verified file. Nobody ever sees a part of it: it gets its name when it is complete (K4).
 

@@ -206,7 +206,13 @@ class Consent:
     async def change(self, skill: SkillId, entry: SkillEntry) -> ManifestChange | None:
         """What moved since the skill was last answered; None when it never was."""
         last = await self._kept(partial(self.store.last_answered, skill, Grant.LOAD))
-        return None if last is None else last.approval.change_to(entry)
+        if last is None:
+            return None
+        change = last.approval.change_to(entry)
+        if last.entry is None or last.entry.dialect is entry.dialect:
+            return change
+        is_other = dict(last.entry.frontmatter) != dict(entry.frontmatter)
+        return replace(change, served_as=last.entry.dialect, frontmatter_changed=is_other)
 
     async def policy(self, skill: SkillId) -> Policy:
         """What the user settled beforehand about this skill and its server."""

@@ -187,10 +187,21 @@ class ModelContext:
             files = render_files(identity, _sizes(acting.entry), limit=limit)
         else:
             self._digests.pop(identity, None)
-            files = _UNLISTED if _is_unlisted(acting.entry) else _GENERATED
+            files = await self._told_files(server, acting)
         text = f"{render_skill(acting.loaded, identity, limit=limit)}\n{files}"
         self._loaded[identity] = LoadedSkill(name=skill.name, origin=skill.origin, identity=identity, text=text)
         return text
+
+    async def _told_files(self, server: SkillServer, acting: ActingSkill) -> str:
+        """What the model is told of files that no manifest lists: SEP-2076 names them with the instructions (I14)."""
+        entry = acting.entry
+        if entry.draft is None:
+            return _GENERATED
+        if entry.dialect is not Dialect.PRIMITIVE:
+            return _UNLISTED
+        uris = await self._host.loading.files(server, acting)
+        paths = ((entry.root.relative(uri), None) for uri in uris)
+        return render_files(acting.skill, paths, limit=self._host.budgets.shown_characters) if uris else _NONE
 
     @staticmethod
     def check_usable(skill: KnownSkill) -> None:
@@ -224,11 +235,7 @@ class ModelContext:
 
 _GENERATED = "The files of this skill are generated; ask for them with list_skill_files."
 _UNLISTED = "Its server does not list its files; read those that the instructions name with read_skill_file."
-
-
-def _is_unlisted(entry: SkillEntry) -> bool:
-    """True for a draft that has no list of files, and no way to ask for one."""
-    return entry.draft is not None and entry.dialect is not Dialect.PRIMITIVE
+_NONE = "This skill has no other files."
 
 
 def _sizes(entry: SkillEntry) -> Iterator[tuple[str, int | None]]:

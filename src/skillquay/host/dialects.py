@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -18,16 +21,17 @@ from skillquay.core.hidden import shorten
 from skillquay.core.listings import reconcile, refusal
 from skillquay.dialects.index_json import read_index
 from skillquay.dialects.resources import find_candidates, read_bare, read_manifest
-from skillquay.dialects.sep2076_entries import read_got, read_listed
+from skillquay.dialects.sep2076_entries import read_got, read_page
 from skillquay.dialects.templates import read_template
 from skillquay.errors import BudgetError, EntryError, FrontmatterError, SkillquayError, UnavailableError
 from skillquay.host.client import EXTENSION, Requester, is_missing, weigh
 from skillquay.host.listing import Received, expires_of
+from skillquay.sources.directory import collector_paused
 from skillquay.wire.contents import received_bytes
 from skillquay.wire.index_json import INDEX_URI
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from skillquay.core.entries import SkillEntry
     from skillquay.core.listings import Refused
@@ -41,8 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Dialects", "Spoken"]
 
+Value = TypeVar("Value")
 _MISSING: Final = -32602
 _NO_INDEX: Final = frozenset({0, METHOD_NOT_FOUND})  # 0 is what the SDK's first version says of any failure
+_MANIFEST_BYTES: Final = 1024 * 1024  # several times what 512 files need
+_MOST_TEMPLATES: Final = 20
 _FEW_PAGES: Final = 4  # of a server that says nothing of skills
 _AT_ONCE: Final = 8
 _NOTHING_DECLARED: Final = "It declares neither the extension nor a draft of it."
@@ -50,11 +57,15 @@ _NOTHING_DECLARED: Final = "It declares neither the extension nor a draft of it.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """What a server speaks, as far as it is known, and how that was found out."""
+    """What a server speaks, as far as it is known, and how that was found out.
+
+    `unsearched` is how many bare `SKILL.md` files it lists that the user did not allow to be taken for skills.
+    """
 
     dialect: Dialect | None = None
     reasons: tuple[str, ...] = ()
     templates: tuple[Template, ...] = ()
+    unsearched: int = 0
 
 
 class Announcing(Requester, Protocol):
@@ -101,20 +112,26 @@ class Dialects:
                 await self._draft(listing)
             else:
                 self._found(Dialect.CURRENT, "It answers skills/list.")
-        elif isinstance(announced.get("skills"), Mapping):
-            self._found(Dialect.PRIMITIVE, "It declares the capability skills, and not the extension.")
-            await self._list_primitives(listing)
         elif _declares(experimental):
             self._found(None, "It declares the extension as experimental: it speaks a draft.")
             await self._draft(listing)
+        elif isinstance(announced.get("skills"), Mapping):
+            self._found(Dialect.PRIMITIVE, "It declares the capability skills, and not the extension.")
+            await self._list_primitives(listing)
         elif isinstance(announced.get("resources"), Mapping):
             self._found(None, _NOTHING_DECLARED)
             await self._undeclared(listing)
         else:
-            self._found(None, f"{_NOTHING_DECLARED[:-1]}, and no resources.")
+            self._found(None, _NOTHING_DECLARED)
+            self._found(None, "It has no resources either.")
 
     async def get_skill(self, uri: SkillUri) -> Received:
-        """The entry of one skill as the server has it now, in the dialect it speaks."""
+        """The entry of one skill as the server has it now, in the dialect it speaks, within the deadline of calls."""
+        with anyio.move_on_after(self._budgets.call):
+            return await self._got(uri)
+        raise UnavailableError(f"The server did not say what it has at {shorten(uri)} in time.", rule="B2")
+
+    async def _got(self, uri: SkillUri) -> Received:
         match self._dialect:
             case Dialect.JUNE | Dialect.MAY:
                 index, expires = await self._index()
@@ -149,7 +166,7 @@ class Dialects:
                 async for items, _ in self._paged("resources/templates/list", "resourceTemplates", _FEW_PAGES):
                     for template in filter(None, map(read_template, items)):
                         found.setdefault(template.url, template)
-        return tuple(found.values())
+        return tuple(islice(found.values(), _MOST_TEMPLATES))
 
     async def complete(self, template: Template, variable: str, beginning: str = "") -> tuple[str, ...]:
         """The values that the server proposes for a variable of a template; none where it proposes nothing."""
@@ -195,19 +212,23 @@ class Dialects:
             await self._look(listing, resources)
 
     def _take(self, index: Index, listing: Listing, expires: float) -> None:
-        both = "It has a skill://index.json of the {} draft."
-        self._found(index.dialect, both.format("June" if index.dialect is Dialect.JUNE else "April-May"))
+        draft = "June" if index.dialect is Dialect.JUNE else "April-May"
+        self._found(index.dialect, f"It has a skill://index.json of the {draft} draft.")
         self.spoken = replace(self.spoken, templates=index.templates)
         if index.is_shortened:
             listing.remarks += (f"It lists more than {self._budgets.entries:,} skills; the first ones are used.",)
         listing.take(index.entries, index.refused, expires)
 
     async def _index(self) -> tuple[Index, float]:
-        cap = self._budgets.listing_bytes
+        cap = min(2 * self._budgets.page_bytes, self._budgets.listing_bytes)
         answer = await self._asked.request("resources/read", {"uri": str(INDEX_URI)}, cap=cap)
         expires = expires_of(answer)
-        data = await to_thread.run_sync(lambda: received_bytes(answer, INDEX_URI, limit=cap))
-        return await to_thread.run_sync(lambda: read_index(data, most=self._budgets.entries)), expires
+
+        def read(is_unwanted: Callable[[], bool]) -> Index:
+            data = received_bytes(answer, INDEX_URI, limit=cap)
+            return read_index(data, most=self._budgets.entries, is_unwanted=is_unwanted)
+
+        return await _in_thread(read), expires
 
     async def _look(self, listing: Listing, resources: list[object]) -> None:
         """Skills that are only shown as resources: with FastMCP's manifests, else where the user allowed it (I11)."""
@@ -220,8 +241,11 @@ class Dialects:
             self._found(Dialect.BARE, "It lists SKILL.md files among its resources, and may be searched for them.")
         else:
             if candidates:
-                count = f"{len(candidates):,} SKILL.md file{'s' if len(candidates) > 1 else ''}"
-                self._found(None, f"It lists {count} among its resources, and may not be searched for them.")
+                self.spoken = replace(self.spoken, unsearched=len(candidates))
+                count, them = f"{len(candidates):,} SKILL.md files", "them"
+                if len(candidates) == 1:
+                    count, them = "1 SKILL.md file", "it"
+                self._found(None, f"It lists {count} among its resources, and may not be searched for {them}.")
             return
         self._candidates = {each.uri.key: each for each in candidates[: self._budgets.entries]}
         found: dict[int, SkillEntry | Refused] = {}
@@ -232,7 +256,7 @@ class Dialects:
                 try:
                     found[place] = (await self._of_candidate(candidate)).entry
                 except EntryError as error:
-                    found[place] = refusal(place, candidate.uri, error, candidate.uri)
+                    found[place] = refusal(place, candidate.uri, error, (candidate.uri,))
                 except SkillquayError as error:  # it may be read another time: what was answered does not end (A2)
                     unread = EntryError(error.message, field="_manifest", rule="I8")
                     found[place] = refusal(place, candidate.uri, unread)
@@ -248,10 +272,9 @@ class Dialects:
     async def _of_candidate(self, candidate: Candidate) -> Received:
         if candidate.manifest is None:
             return Received(entry=read_bare(candidate), expires=0.0)
-        cap = self._budgets.page_bytes
-        answer = await self._asked.request("resources/read", {"uri": str(candidate.manifest)}, cap=cap)
-        data = received_bytes(answer, candidate.manifest, limit=cap)
-        entry = await to_thread.run_sync(read_manifest, candidate, data)
+        answer = await self._asked.request("resources/read", {"uri": str(candidate.manifest)}, cap=_MANIFEST_BYTES)
+        data = received_bytes(answer, candidate.manifest, limit=_MANIFEST_BYTES)
+        entry = await to_thread.run_sync(read_manifest, candidate, data, abandon_on_cancel=True)
         return Received(entry=entry, expires=expires_of(answer))
 
     async def _direct(self, uri: SkillUri) -> Received:
@@ -275,13 +298,8 @@ class Dialects:
         expires = 0.0
         async for items, answer in self._paged("skills/list", "skills", self._budgets.pages, listing):
             expires = expires_of(answer)
-            for item in items:
-                try:
-                    parsed.append(read_listed(item))
-                except EntryError as error:
-                    name = item.get("name") if isinstance(item, Mapping) else None
-                    parsed.append(refusal(len(parsed), name if isinstance(name, str) else "(no name)", error))
-        return *reconcile(parsed), expires
+            parsed += await _in_thread(partial(read_page, items, len(parsed)))
+        return *await to_thread.run_sync(reconcile, parsed, abandon_on_cancel=True), expires
 
     async def _resources(self, pages: int) -> AsyncIterator[object]:
         async for items, _ in self._paged("resources/list", "resources", pages):
@@ -314,6 +332,20 @@ class Dialects:
             listing.remarks += ("Its listing is longer than this host takes; the first skills are used.",)
 
 
+async def _in_thread(read: Callable[[Callable[[], bool]], Value]) -> Value:
+    """Read something long. Nobody waits for it longer than they have time, and it does not go on unwanted (B1, B2)."""
+    unwanted = threading.Event()
+
+    def reading() -> Value:
+        with collector_paused():
+            return read(unwanted.is_set)
+
+    try:
+        return await to_thread.run_sync(reading, abandon_on_cancel=True)
+    finally:
+        unwanted.set()
+
+
 def _declares(declarations: object) -> bool:
     return isinstance(declarations, Mapping) and isinstance(declarations.get(EXTENSION), Mapping)
 
@@ -331,5 +363,5 @@ def _found_in(entries: Iterable[SkillEntry], uri: SkillUri) -> SkillEntry | None
 
 def _check_refused(refused: Iterable[Refused], uri: SkillUri) -> None:
     for each in refused:
-        if each.identity is not None and each.identity.key == uri.key:
+        if uri.key in {identity.key for identity in each.identities}:
             raise EntryError(each.reason.removeprefix(f"{each.field}: "), field=each.field, rule=each.rule)

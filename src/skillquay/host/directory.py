@@ -44,7 +44,7 @@ class State(StrEnum):
     DENIED = "denied"
     DISABLED = "disabled"
     DYNAMIC = "generated, asked each time"
-    UNPROVEN = "cannot be verified, asked each time"
+    UNPROVEN = "asked each time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from skillquay.core.identity import ServerLabel
     from skillquay.core.registry import Local
+    from skillquay.dialects.templates import Template
     from skillquay.host.approver import Approver
     from skillquay.host.connection import Handshake
     from skillquay.host.context import LoadedSkill
@@ -70,7 +71,8 @@ class SkillHost:
     in. `servers` are given in code, by label: a URL, a list of a command and its arguments, or a server object.
     `approver` answers questions; without one, nothing that needs approval is loaded. `state` is a file, `:memory:` or a
     `postgresql://` URL. `handshake="legacy"` is for servers that do not survive being asked for the newest protocol
-    first. `trust` settles the question whether the folder is trusted, without remembering the answer.
+    first. `trust` settles whether the folder is trusted, without remembering the answer. With `dynamic` off nothing is
+    loaded that cannot be verified whole. `scan` are servers whose bare `SKILL.md` resources count as skills.
     """
 
     def __init__(
@@ -246,8 +248,7 @@ class SkillHost:
 
     async def find_uri(self, server: str, uri: str) -> KnownSkill:
         """The skill at a URI of a server, once `skills/get` on that server has confirmed it."""
-        asked = self.server_named(server)
-        self._directory.check_enabled(asked.label)
+        asked = self._enabled(server)
         identity = SkillId(server=asked.label, uri=SkillUri(uri))
         if (known := self._directory.get(identity)) is None:
             received = await self.loading.fresh(asked, identity.uri)
@@ -275,9 +276,15 @@ class SkillHost:
 
     async def read_resource(self, server: str, uri: str) -> str:
         """Another resource of a server, or the list of a directory."""
-        asked = self.server_named(server)
-        self._directory.check_enabled(asked.label)
-        return await read_resource(self, self._context, asked, uri)
+        return await read_resource(self, self._context, self._enabled(server), uri)
+
+    async def templates(self, server: str) -> tuple[Template, ...]:
+        """The ways a server has for people to browse skills it does not list; no model is told of them (I5)."""
+        return await self._enabled(server).dialects.templates()
+
+    async def complete_template(self, server: str, template: Template, variable: str, beginning: str = "") -> list[str]:
+        """The values that the server proposes for a variable of a template, of those that begin like this."""
+        return list(await self._enabled(server).dialects.complete(template, variable, beginning))
 
     async def search_skills(self, query: str, *, limit: int = 10) -> tuple[KnownSkill, ...]:
         """The skills the model may load that fit the words best: names, descriptions, bodies of local skills."""
@@ -354,6 +361,12 @@ class SkillHost:
     def server_named(self, label: str) -> SkillServer:
         """The server of this name."""
         return self._running.named(label)
+
+    def _enabled(self, label: str) -> SkillServer:
+        """The same, unless a person disabled it."""
+        server = self.server_named(label)
+        self._directory.check_enabled(server.label)
+        return server
 
     async def _discover(self, server: SkillServer) -> None:
         await server.discover()

@@ -73,7 +73,8 @@ class Listing:
         self.received = tuple(Received(entry=entry, expires=expires) for entry in entries)
         self.refused = tuple(refused)
         known = {entry.identity.key for entry in self.entries}
-        uris = (each.identity for each in self.refused)
+        moved = (uri for entry in self.entries for uri in entry.other_identities)
+        uris = (*(uri for each in self.refused for uri in each.identities), *moved)
         self.refused_uris = tuple(uri for uri in uris if uri is not None and uri.key not in known)
 
     def settle(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -10,18 +11,20 @@ from typing import TYPE_CHECKING
 import anyio
 
 from skillquay.core.acting import ActingSkill, Windows
-from skillquay.core.drafts import Assurance, Dialect
+from skillquay.core.drafts import Assurance
 from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import SkillId
+from skillquay.core.lookalikes import looks_like
 from skillquay.core.uris import SkillUri
 from skillquay.core.verification import UnverifiedSkill, VerifiedSkill
-from skillquay.dialects.sep2076_entries import is_remote
+from skillquay.dialects.sep2076_entries import is_remote, why_not_given
 from skillquay.errors import (
     EntryError,
     RefusedError,
     UnavailableError,
     UnlistedFileError,
+    UriError,
     VerificationError,
 )
 from skillquay.host.client import is_missing
@@ -46,6 +49,13 @@ class FileOfSkill:
     is_reloaded: bool = False
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What a person looked at before they answered: that is what is loaded, verifiable or not."""
+
+    loaded: VerifiedSkill | UnverifiedSkill | None = None
+
+
 class Loading:
     """The one path by which a served skill enters a model's context. Each step is taken here, in order, every time."""
 
@@ -54,6 +64,11 @@ class Loading:
         self._consent = consent
         self._fetching = fetching
         self._locks: defaultdict[SkillId, anyio.Lock] = defaultdict(lambda: anyio.Lock(fast_acquire=True))
+
+    @property
+    def fetching(self) -> Fetching:
+        """Content for people, who may look at it before it is in use: no window opens by it (R3)."""
+        return self._fetching
 
     async def load(self, server: SkillServer, skill: SkillId, received: Received) -> ActingSkill:
         """Approve, fetch, verify, open the window. A skill that is in use and has not changed is taken as it is."""
@@ -113,26 +128,28 @@ class Loading:
         """The skill left the model's context (W1)."""
         self.windows = self.windows.close(skill)
 
-    def inspector(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> Inspect:
+    def inspector(self, server: SkillServer, skill: SkillId, entry: SkillEntry, seen: _Seen | None = None) -> Inspect:
         """For a person who wants to see a file before they answer: fetched and verified, and no window opens (R3)."""
+        shown = seen or _Seen()
 
         async def inspect(path: str) -> str:
-            return (await self.inspected(server, skill, entry, path)).decode("utf-8", "backslashreplace")
+            return (await self.inspected(server, skill, entry, path, shown)).decode("utf-8", "backslashreplace")
 
         return inspect
 
-    async def inspected(self, server: SkillServer, skill: SkillId, entry: SkillEntry, path: str) -> bytes:
+    async def inspected(
+        self, server: SkillServer, skill: SkillId, entry: SkillEntry, path: str, seen: _Seen | None = None
+    ) -> bytes:
         """The bytes of one file, verified where there is something to verify it by."""
-        acting = ActingSkill(skill=skill, loaded=await self._fetching.skill(server, skill, entry))
+        shown = seen or _Seen()
+        if shown.loaded is None:
+            shown.loaded = await self._fetching.skill(server, skill, entry)
+        acting = ActingSkill(skill=skill, loaded=shown.loaded)
         uri = acting.locate(path)
         if isinstance(acting.entry.resources, Manifest):
             return (await self._fetching.file(server, skill, acting.entry, uri)).data
-        if (
-            isinstance(acting.loaded, UnverifiedSkill)
-            and entry.dialect is Dialect.PRIMITIVE
-            and uri.key == entry.uri.key
-        ):
-            return acting.loaded.body.encode("utf-8", "surrogatepass")
+        if isinstance(acting.loaded, UnverifiedSkill) and uri.key == entry.uri.key:
+            return acting.loaded.data
         return acting.accept_unverified(uri, await self._fetching.read_unlisted(server, acting.entry, uri))[1].data
 
     async def listed(self, server: SkillServer, skill: SkillId, entry: SkillEntry) -> list[tuple[str, int | None]]:
@@ -153,7 +170,7 @@ class Loading:
         except EntryError:
             await self._consent.observe(server.label, (), [uri])
             raise
-        await self._consent.observe(server.label, [received.entry])
+        await self._consent.observe(server.label, [received.entry], received.entry.other_identities)
         server.hold(received)
         return received
 
@@ -176,10 +193,12 @@ class Loading:
 
     async def _loaded(self, server: SkillServer, entry: SkillEntry) -> ActingSkill:
         skill = _identity(server, entry)
+        _check_given(entry)
         in_use = [each for each in self.windows.open_windows if each.server != skill.server]
-        await self._consent.may_load(skill, entry, self.inspector(server, skill, entry), in_use=in_use)
+        seen = _Seen()
+        await self._consent.may_load(skill, entry, self.inspector(server, skill, entry, seen), in_use=in_use)
         try:
-            loaded = await self._fetching.skill(server, skill, entry)
+            loaded = seen.loaded or await self._fetching.skill(server, skill, entry)
         except (VerificationError, UnavailableError) as failure:
             if isinstance(failure, UnavailableError) and not is_missing(failure):
                 raise
@@ -207,6 +226,7 @@ class Loading:
         if fresh.says == held.says:
             raise failure
         skill = _identity(server, fresh)
+        _check_given(fresh)
         try:
             await self._consent.may_recover(skill, held, fresh, self.inspector(server, skill, fresh))
         except RefusedError as refusal:
@@ -222,6 +242,8 @@ class Loading:
             message = f"{shorten(uri)} is not a file of {acting.skill}.{belongs}"
             raise UnlistedFileError(message, uri=uri, rule="W2" if inner else "D4")
         place = self._fetching.place(acting.entry, uri)
+        if place != uri:
+            await self._check_place(server, acting, place)
         if is_remote(place) and place != uri:
             inspect = self.inspector(server, acting.skill, acting.entry)
             await self._consent.may_fetch(acting.skill, acting.entry, place, inspect)
@@ -231,10 +253,25 @@ class Loading:
             self.windows = self.windows.open(acting)
         return FileOfSkill(file=file)
 
+    async def _check_place(self, server: SkillServer, acting: ActingSkill, place: str) -> None:
+        """A file that lies in another skill's directory is not read where that skill is disabled or denied (A5)."""
+        with contextlib.suppress(UriError):
+            root = server.places.root_of(SkillUri(place))
+            for received in server.skills.values() if root is not None else ():
+                other = received.entry
+                if other.identity.key != acting.entry.identity.key and looks_like(other.root) == root:
+                    await self._consent.check_held(_identity(server, other), other)
+
 
 def _identity(server: SkillServer, entry: SkillEntry) -> SkillId:
     """Who the skill is, in the spelling its server uses now: another spelling of a URI is the same skill (N1)."""
     return SkillId(server=server.label, uri=entry.identity)
+
+
+def _check_given(entry: SkillEntry) -> None:
+    """Nobody is asked about a skill that its server would not give (I7)."""
+    if reason := why_not_given(entry):
+        raise UnavailableError(reason, rule="I7")
 
 
 def _digest(acting: ActingSkill) -> str | None:

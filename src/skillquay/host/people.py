@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,17 @@ import anyio
 from anyio import to_thread
 
 from skillquay.core.approvals import Answer, Grant
+from skillquay.core.changes import compare
+from skillquay.core.entries import Manifest
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import ServerLabel, SkillId
 from skillquay.core.questions import About, Question
 from skillquay.core.registry import Ambiguous, Local, LocalScope, Registered, Registry
 from skillquay.core.uris import SkillUri
-from skillquay.errors import LabelError, RefusedError, StateError, UnknownSkillError, UriError
+from skillquay.errors import LabelError, RefusedError, SkillquayError, StateError, UnknownSkillError, UriError
 from skillquay.host import local
 from skillquay.host.consent import key_of
+from skillquay.host.fetching import is_packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,11 +42,19 @@ _MOST_EVENTS = 10_000  # of the audit, looked through for a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What a skill was when it was last answered, what it is now, and what moved between the two."""
+    """What a skill was when it was last answered, what it is now, and what moved between the two.
+
+    `before` is the entry that was answered, None where it cannot be read any more. `change` is between its files and
+    those of `now`, also where they come in archives. Where such a one cannot be opened, `not_compared` says why, and
+    `change` names the archives. Nothing may have moved although the archive is another one: `is_changed` says so too.
+    """
 
     then: Kept
+    before: SkillEntry | None
     now: SkillEntry
     change: ManifestChange
+    is_changed: bool
+    not_compared: str = ""
 
 
 class People:
@@ -126,10 +137,58 @@ class People:
         return [f'server "{what}"' if isinstance(what, ServerLabel) else f'skill "{what.name}"' for what in wanted]
 
     async def difference(self, name: str) -> Difference | None:
-        """What changed since the skill was last answered; None when it never was."""
-        skill, entry, _ = await self._served(name)
+        """What changed since the skill was last answered; None when it never was.
+
+        Archives are opened: the one that was answered as it was kept when the skill was loaded, the one that its server
+        has now from there, if need be.
+        """
+        skill, entry, server = await self._served(name)
         then = await to_thread.run_sync(self._host.consent.store.last_answered, skill, Grant.LOAD)
-        return None if then is None else Difference(then=then, now=entry, change=then.approval.change_to(entry))
+        if then is None:
+            return None
+        change = then.approval.change_to(entry)
+        found = Difference(then=then, before=then.entry, now=entry, change=change, is_changed=bool(change))
+        packed = is_packed(entry) or (then.entry is not None and is_packed(then.entry))
+        return await self._opened(found, server) if packed and then.approval.pairs != entry.pairs else found
+
+    async def _opened(self, found: Difference, server: SkillServer) -> Difference:
+        """The same of what is in the archives."""
+        skill, fetching = found.then.approval.skill, self._host.loading.fetching
+        if found.before is None:
+            return replace(found, not_compared="What it was cannot be read any more.")
+        try:
+            before = await fetching.kept(server, skill, found.before)
+        except SkillquayError as error:
+            return replace(found, not_compared=f"What it was cannot be opened: {error.message}")
+        if before is None:
+            message = "What was in its archive is not in the cache: it was never loaded, or was removed since."
+            return replace(found, not_compared=message)
+        try:
+            now = await fetching.opened(server, SkillId(server=server.label, uri=found.now.identity), found.now)
+        except SkillquayError as error:
+            return replace(found, before=before, not_compared=f"What it is now cannot be opened: {error.message}")
+        if (files := _pairs(now)) is None:
+            return replace(found, before=before, not_compared="Its server does not list its files any more.")
+        change = replace(
+            compare(_pairs(before) or (), files),
+            became_dynamic=found.change.became_dynamic,
+            frontmatter_changed=found.change.frontmatter_changed,
+        )
+        return replace(found, before=before, now=now, change=change)
+
+    async def compared(self, difference: Difference, uri: SkillUri) -> tuple[bytes, bytes] | None:
+        """An added or rewritten file as it was and as it is, verified (R3); None where what it was is not kept."""
+        then, before, now = difference.then.approval.skill, difference.before, difference.now
+        server, loading = self._host.server_of(then.server), self._host.loading
+        old: bytes | None = b""
+        if uri not in difference.change.added:
+            old = None if before is None else await loading.fetching.kept_file(server, then, before, uri)
+        if old is None:
+            return None
+        skill = SkillId(server=server.label, uri=now.identity)
+        if is_packed(now):
+            return old, (await loading.fetching.file(server, skill, now, uri)).data
+        return old, await loading.inspected(server, skill, now, now.root.relative(uri))
 
     async def approvals(self) -> list[Kept]:
         """Every answer that is kept, ended ones included."""
@@ -263,6 +322,11 @@ class People:
         if known.entry is None or not isinstance(known.identity, SkillId):
             raise RefusedError(f'The skill "{known.name}" is on your own disk; it needs no approval.', rule="A5")
         return known.identity, known.entry, self._host.server_of(known.identity.server)
+
+
+def _pairs(entry: SkillEntry) -> tuple[tuple[str, str], ...] | None:
+    """The files that an entry lists, once its archive was opened, with their digests."""
+    return entry.resources.pairs if isinstance(entry.resources, Manifest) else None
 
 
 def _names_of(skills: Iterable[SkillId], kept: Mapping[SkillId, str]) -> Registry:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
-import unicodedata
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from skillquay.core.context import render_file, render_files, render_resource
 from skillquay.core.drafts import Dialect
 from skillquay.core.entries import Manifest
-from skillquay.core.hidden import shorten, visible
+from skillquay.core.hidden import shorten
+from skillquay.core.lookalikes import Places, looks_like
 from skillquay.core.uris import MAX_URI_LENGTH, SkillUri
 from skillquay.dialects.sep2076_entries import is_remote
 from skillquay.errors import RefusedError, UnavailableError, UnlistedFileError, UriError
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["read_resource"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_DEFAULT_PORT = re.compile(r":(?:80|443)$")
 
 
 async def read_resource(host: SkillHost, context: ModelContext, server: SkillServer, uri: str) -> str:
@@ -73,28 +70,22 @@ def _checked(host: SkillHost, server: SkillServer, uri: str) -> SkillUri | None:
     if len(uri) > MAX_URI_LENGTH or scheme is None:
         raise UriError(f'"{shorten(uri)}" is not a URI. Give one such as the server names itself.')
     windows = host.loading.windows.open_windows
-    entries = [acting.entry for skill, acting in windows.items() if skill.server == server.label]
-    in_use = [entry.root for entry in entries]
-    entries += (received.entry for received in server.skills.values())
-    archives = [url for entry in entries if entry.draft is not None for url in entry.draft.archive_urls]
-    schemes = {"skill", *(each.scheme for each in (*in_use, *archives)), *(key[0] for key in server.skills)}
+    in_use = Places.of(acting.entry for skill, acting in windows.items() if skill.server == server.label)
+    listed = server.places
     try:
         place = SkillUri(uri)
     except UriError:
-        if scheme[1].lower() in schemes:
+        if scheme[1].lower() in {"skill", *in_use.schemes, *listed.schemes}:
             raise
         return None
     if host.loading.windows.governing(server.label, place):
         return place
-    looks = _looks(place)
-    if looks in map(_looks, archives):
+    if looks_like(place) in in_use.archives | listed.archives:
         raise RefusedError(f"{shorten(uri)} is the archive of a skill. Load that with read_skill.", rule="R2")
-    roots = set(map(_looks, in_use))
-    if any(looks[:depth] in roots for depth in range(1, len(looks) + 1)):
+    if in_use.root_of(place) is not None:
         message = f"{shorten(place)} is no URI of a skill in use, and looks like one."
         raise UnlistedFileError(message, uri=place, rule="W2")
-    listed = {_looks(received.entry.root) for received in server.skills.values()}
-    if any(looks[:depth] in listed for depth in range(1, len(looks) + 1)):
+    if listed.root_of(place) is not None:
         raise RefusedError(f"{shorten(uri)} belongs to a skill. Load that with read_skill.", rule="R2")
     return place
 
@@ -105,21 +96,6 @@ async def _may_fetch(host: SkillHost, context: ModelContext, server: SkillServer
         if skill.server == server.label and acting.entry.dialect is Dialect.PRIMITIVE and is_remote(uri):
             await host.consent.may_fetch(skill, acting.entry, uri, context.inspector(skill, acting.entry))
             return
-
-
-def _looks(uri: SkillUri) -> tuple[str, ...]:
-    """The segments as the most forgiving server would compare them: decoded to the end, cleaned, folded, resolved."""
-    scheme, first, *rest = uri.key
-    text = "/".join([_DEFAULT_PORT.sub("", first), *rest])
-    for _ in range(4):
-        if "%" not in text:
-            break
-        text = unquote(text)
-    if not (text.isascii() and text.isprintable()):
-        seen = "".join(character for character in text if visible(character) == character)
-        text = unicodedata.normalize("NFKC", seen)
-    segments = posixpath.normpath(text.casefold().replace("\\", "/")).split("/")
-    return (scheme.removesuffix("s"), *(segment.partition(";")[0].rstrip(" .") for segment in segments))
 
 
 def _listed(entry: SkillEntry, place: SkillUri) -> SkillUri | None:

@@ -17,6 +17,7 @@ from mcp.server.mcpserver import MCPServer
 from skillquay.archives.budgets import Allowance
 from skillquay.core.hidden import shorten
 from skillquay.core.identity import ServerLabel
+from skillquay.core.lookalikes import Places
 from skillquay.errors import ConfigurationError, SkillquayError
 from skillquay.host.client import SkillsClient
 from skillquay.host.configuration import HttpServer, Problem, StdioServer
@@ -66,6 +67,14 @@ class SkillServer:
         self._parsing = parsing
         self._current_until = 0.0
         self._unlisted: dict[tuple[str, ...], None] = {}
+        self._places: Places | None = None
+
+    @property
+    def places(self) -> Places:
+        """Where its skills are; found out once for each listing."""
+        if self._places is None:
+            self._places = Places.of(received.entry for received in self.skills.values())
+        return self._places
 
     @property
     def is_stale(self) -> bool:
@@ -80,6 +89,7 @@ class SkillServer:
         listing = Listing()
         problems: list[Problem] = []
         self.connection.changed = False
+        self.unpacking.renew()
         with anyio.move_on_after(self._budgets.discovery) as deadline:
             try:
                 await self.connection.connect()
@@ -101,6 +111,7 @@ class SkillServer:
             self._current_until = min(each.expires for each in listing.received)
         self.skills = {each.entry.identity.key: each for each in listing.received}
         self._unlisted.clear()
+        self._places = None
         self.refused_uris = listing.refused_uris
         self.problems = tuple(problems)
 
@@ -109,6 +120,7 @@ class SkillServer:
         self.connection.rest()
         self.skills, self.refused_uris, self.declares_skills, self._current_until = {}, (), False, 0.0
         self._unlisted.clear()
+        self._places = None
         self.problems = (self._problem(f'It is disabled. Enable it with "skillquay enable {self.label}".', "A5"),)
 
     def hold(self, received: Received) -> None:
@@ -121,6 +133,7 @@ class SkillServer:
             self._unlisted.pop(key, None)
             self._unlisted[key] = None
         self.skills[key] = received
+        self._places = None
         while len(self.skills) > self._budgets.entries and len(self._unlisted) > 1:
             oldest = next(iter(self._unlisted))
             del self._unlisted[oldest], self.skills[oldest]

@@ -6,8 +6,9 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from skillquay.archives.packing import PackedFile, pack, split_nested
+from skillquay.archives.packing import PackedFile, pack
 from skillquay.core.entries import Manifest
+from skillquay.core.paths import split_nested
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArchiveShelf", "MissingFileError"]
 
-_MOST_KEPT: Final = 16 * 1024 * 1024  # bytes of all archives on the shelf
+_MOST_KEPT: Final = 16 * 1024 * 1024  # bytes of all archives on the shelf; the newest stays, however large it is
 
 
 class MissingFileError(Exception):
@@ -56,7 +57,7 @@ class ArchiveShelf:
                 self._size -= len(self._kept.pop(key)[1])
             self._kept[key] = listed, data
             self._size += len(data)
-            while self._size > _MOST_KEPT:
+            while self._size > _MOST_KEPT and len(self._kept) > 1:
                 _, (_, oldest) = self._kept.popitem(last=False)
                 self._size -= len(oldest)
 

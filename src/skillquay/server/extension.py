@@ -227,8 +227,7 @@ class Skills(Extension):
                     return await complete_otherwise(ctx, call_next)
                 return await self._stamp.put_on(ctx, completed, call_next)
             case "skills/list" | "skills/get" if self.sep2076 is not None:
-                await self.sep2076.learn(ctx, call_next)
-                return await call_next(ctx)
+                return await self.sep2076.answer(ctx, call_next)
             case "initialize" | "server/discover":
                 return self._declare(as_dict(await call_next(ctx)), is_older=ctx.method == "initialize")
             case "notifications/initialized":

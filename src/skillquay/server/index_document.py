@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from skillquay.archives.formats import ArchiveFormat
@@ -44,6 +45,7 @@ _log = logging.getLogger(__name__)
 
 _PIECE: Final = 250  # entries that are sent together
 _PATIENCE: Final = 2.0  # seconds a reader waits for archives to be packed
+_SLICE: Final = 1 << 17  # bytes of entries that are looked at before others have their turn: some milliseconds
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +104,7 @@ class IndexDocument:
         with self._lock:
             is_whole = prepared.is_whole
             self._is_owed = self._is_owed or not is_whole
-        texts = [entry.text for entry in prepared.entries if where is None or where(entry.listed.entry)]
+        texts = await _texts(prepared.entries, where)
         text: str = json.loads(b'"%b"' % b"".join(self._pieces(texts)))
         return text, is_whole
 
@@ -157,30 +159,52 @@ class IndexDocument:
             return self._packing
 
     def _run(self, packing: Future[None]) -> None:
+        is_news = False
         while True:
             with self._lock:
                 if self._is_closed or not self._queue:
                     self._packing = None
-                    is_owed, self._is_owed = self._is_owed and not self._is_closed, False
+                    is_told = is_news and self._is_owed and not self._is_closed
+                    self._is_owed = self._is_owed and not is_told
                     break
                 entry = self._queue.popleft()
             if self._entries.get(entry.listed.uri) is entry:  # otherwise the skill became another one
                 self._complete(entry)
+                is_news = is_news or entry.is_whole
         packing.set_result(None)
-        if is_owed:
+        if is_told:
             self._on_whole()
 
     def _complete(self, entry: _Entry) -> None:
+        """Add the archives of a skill. Where a file is missing, the next reader of the document has it tried again."""
         try:
             archives = _archives(entry.listed, self._shelf)
             entry.text = entry.text[:-1] + b',\\"archives\\":%b}' % _escaped(_json(archives))
-        except MissingFileError:
-            pass  # the skill is about to be another one
+        except MissingFileError:  # the skill is about to be another one, or the file comes back
+            with self._lock:
+                entry.is_queued = False
+            return
         except ArchiveError as error:
             _log.warning("%s is served, but not as an archive: %s", shorten(entry.listed.uri), error.message)
         except Exception:  # noqa: BLE001 - one skill never keeps the others out
             _log.exception("%s could not be packed.", shorten(entry.listed.uri))
         entry.is_whole = True
+
+
+async def _texts(entries: Sequence[_Entry], where: Where | None) -> list[bytes]:
+    """What one asker may see. To ask of each takes a while where there are many, and others are answered meanwhile."""
+    if where is None:
+        return [entry.text for entry in entries]
+    texts: list[bytes] = []
+    size = 0
+    for entry in entries:
+        if where(entry.listed.entry):
+            texts.append(entry.text)
+        size += len(entry.listed.text)
+        if size >= _SLICE:
+            size = 0
+            await anyio.lowlevel.checkpoint()
+    return texts
 
 
 def _entry(listed: Listed) -> _Entry:

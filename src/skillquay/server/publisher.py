@@ -323,6 +323,11 @@ class Publisher:
             self._tell(await anyio.to_thread.run_sync(self.live.generate, listed))  # a long look may be under way
         return generation
 
+    def not_made(self, name: str) -> list[SkillUri]:
+        """The skills of this name whose functions failed so far, so that they are not listed."""
+        roots = [root for root in self._generated.values() if root.name == name]
+        return [root for root in roots if not self.live.catalog.skill(root.child(SKILL_MD))]
+
     def _tell(self, change: Change | None) -> None:
         """Announce a change, from any thread; every change of the catalog is one of the index."""
         if change is not None and self._announcer is not None:

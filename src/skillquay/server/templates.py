@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CompleteRequestParams
@@ -17,7 +19,7 @@ from pydantic import ValidationError
 from skillquay.core.catalog import Catalog, find_children
 from skillquay.core.fields import name_problem
 from skillquay.core.hidden import shorten
-from skillquay.core.uris import SKILL_MD, SkillUri
+from skillquay.core.uris import MAX_URI_LENGTH, SKILL_MD, SkillUri
 from skillquay.errors import UriError
 from skillquay.server.answers import read_result
 from skillquay.server.publisher import Publisher, called
@@ -39,6 +41,7 @@ Complete: TypeAlias = "Mapping[str, Values]"
 
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MOST_VALUES: Final = 100  # in one answer; the protocol's limit
+_LOOKING: Final = 2.0  # seconds for finding out which values an asker may see
 _NO_ARGUMENT: Final = "A completion needs the name of an argument, and the text it begins with."
 _NO_COMPLETION: Final = "Nothing is known to complete here. resources/templates/list names the templates."
 
@@ -72,6 +75,18 @@ class _Template:
             elif segment != expected:
                 return None
         return SkillUri.build(found, scheme=self.scheme), values
+
+    def build(self, values: Mapping[str, str]) -> SkillUri | None:
+        """The URI of the skill for these values; None when one is missing, or cannot be in a URI."""
+        if not values.keys() >= set(self.variables):
+            return None
+        segments = [_VARIABLE.sub(lambda match: values[match[1]], segment) for segment in self.segments]
+        if sum(map(len, segments)) > MAX_URI_LENGTH:
+            return None  # before anybody looks at each character of it
+        try:
+            return SkillUri.build(segments, scheme=self.scheme).child(SKILL_MD)
+        except UriError:
+            return None
 
 
 class Templates:
@@ -164,8 +179,8 @@ class Templates:
 
     async def complete(self, publisher: Publisher, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any] | None:
         """`completion/complete` for our templates; None when it is about something else."""
-        params = ctx.params or {}
-        reference = params.get("ref")
+        raw = ctx.params or {}
+        reference = raw.get("ref")
         if not isinstance(reference, Mapping) or reference.get("type") != "ref/resource":
             return None
         uri = reference.get("uri")
@@ -173,20 +188,46 @@ class Templates:
         if template is None:
             return None
         try:
-            asked = CompleteRequestParams.model_validate(params, by_name=False).argument
+            params = CompleteRequestParams.model_validate(raw, by_name=False)
         except ValidationError:
             raise MCPError(code=INVALID_PARAMS, message=_NO_ARGUMENT) from None
+        asked = params.argument
         if asked.name not in template.variables:
             message = f'The template has no variable "{shorten(asked.name)}".'
             raise MCPError(code=INVALID_PARAMS, message=message)
         values = await _values(template.complete.get(asked.name, ()), asked.value, publisher)
         fitting = [value for value in values if value.startswith(asked.value)]
-        completion = {
-            "values": fitting[:_MOST_VALUES],
-            "total": len(fitting),
-            "hasMore": len(fitting) > _MOST_VALUES,
-        }
+        completion: dict[str, Any] = {"values": fitting[:_MOST_VALUES]}
+        if publisher.is_for_everybody:
+            completion |= {"total": len(fitting), "hasMore": len(fitting) > _MOST_VALUES}
+        else:
+            others = (params.context.arguments if params.context else None) or {}
+            given = {name: others[name] for name in template.variables if name in others}
+            places = {value: template.build({**given, asked.name: value}) for value in completion["values"]}
+            completion["values"] = await self._seen(publisher, await publisher.view(ctx), places)
         return publisher.finished(ctx, {"completion": completion}, hints=False)
+
+    async def _seen(self, publisher: Publisher, view: View, places: Mapping[str, SkillUri | None]) -> list[str]:
+        """Those values at which there is a skill that an asker may see, as far as can be found out in a while.
+
+        How many others there are is not told. Where other variables have no value yet, no value is offered.
+        """
+        seen: list[str] = []
+        with anyio.move_on_after(_LOOKING):
+            for value, uri in places.items():
+                await anyio.lowlevel.checkpoint()
+                if uri is not None and await self._is_seen(publisher, view, uri):
+                    seen.append(value)
+        return seen
+
+    async def _is_seen(self, publisher: Publisher, view: View, uri: SkillUri) -> bool:
+        if any(view.catalog.around(uri)):
+            return view.skill(uri) is not None
+        try:
+            generation = await self._generate(publisher, uri)
+        except Exception:  # noqa: BLE001 - the author's function may raise anything; who reads the skill is told
+            return False
+        return generation is not None and _may_see(view, generation)
 
     def _match(self, uri: SkillUri) -> tuple[_Template, SkillUri, dict[str, str]] | None:
         for template in self._templates.values():
@@ -199,23 +240,31 @@ class Templates:
     ) -> tuple[Generation, View] | None:
         """The skill at or around a URI, if a template makes one that this asker may see."""
         try:
-            found = self._match(uri := SkillUri(text))
+            uri = SkillUri(text)
         except UriError:
             return None
-        if found is None:
+        if self._match(uri) is None:
             return None
-        template, root, values = found
         view = await publisher.view(ctx)
         if any(view.catalog.around(uri)):
             return None
+        generation = await self._generate(publisher, uri)
+        return (generation, view) if generation is not None and _may_see(view, generation) else None
+
+    async def _generate(self, publisher: Publisher, uri: SkillUri) -> Generation | None:
+        """The skill that a template makes at or around a URI, whoever asks."""
+        if (found := self._match(uri)) is None:
+            return None
+        template, root, values = found
         try:
             content = await called(partial(template.function, **values), publisher.function_threads)
         except LookupError:
             return None  # the function knows no such skill
-        generation = check_generated(root, content)
-        if view.where is not None and not view.where(generation.listed.entry):
-            return None
-        return generation, view
+        return check_generated(root, content)
+
+
+def _may_see(view: View, generation: Generation) -> bool:
+    return view.where is None or view.where(generation.listed.entry)
 
 
 async def complete_otherwise(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

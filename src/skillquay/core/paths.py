@@ -1,16 +1,21 @@
-"""The paths of an archive's members: which are refused, where a link leads, and which would fall together (I4)."""
+"""Paths that every file system takes for the same place: which are none, and which would fall together (I4, I12)."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillquay.core.hidden import shorten
-from skillquay.core.uris import SkillUri
+from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.errors import ArchiveError, UriError
 
-__all__ = ["Paths", "link_target", "parse_path"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MAX_DEPTH", "Paths", "link_target", "parse_path", "split_nested"]
+
+MAX_DEPTH: Final = 32  # segments of a path
 
 _ROOT: Final = SkillUri.build(["x"])
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
@@ -20,7 +25,7 @@ _DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]
 _LONGEST_NAME: Final = 255  # bytes, on nearly every file system
 
 
-def parse_path(name: str, *, depth: int) -> str:
+def parse_path(name: str, *, depth: int = MAX_DEPTH) -> str:
     """The path of a member, relative to the skill; "" is the skill's directory itself.
 
     It is one that a `SkillUri` can carry and that every file system takes for the same place. A `./` may lead it.
@@ -53,6 +58,14 @@ def link_target(path: str, target: str, *, is_symbolic: bool) -> str:
         elif segment != ".":
             place.append(segment)
     return "/".join(place)
+
+
+def split_nested(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The paths of a skill that belong into its archive, and the directories of skills nested in it, which do not."""
+    known = sorted(paths)
+    nested = [path.removesuffix(SKILL_MD) for path in known if path.endswith(f"/{SKILL_MD}")]
+    outermost = [path for path in nested if not any(path.startswith(other) and path != other for other in nested)]
+    return [path for path in known if not path.startswith(tuple(outermost))], [path[:-1] for path in outermost]
 
 
 class Paths:
