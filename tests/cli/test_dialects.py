@@ -51,10 +51,10 @@ def test_skills_of_four_servers_of_four_dialects_are_listed_with_what_can_be_ver
         listed = json.loads(host("skills", "--json").out)["skills"]
     about, unsaid = "Refund a customer. Use when one asks.", "(its server does not describe it)"
     assert shown[:5] == [
-        f"current:refunds    MCP server current    not approved yet; a digest covers every file    {about}",
-        f"fastmcp:refunds    MCP server fastmcp    not approved yet; a digest covers every file    {unsaid}",
+        f"current:refunds    MCP server current    not approved yet; a digest covers every file     {about}",
+        f"fastmcp:refunds    MCP server fastmcp    not approved yet; a digest covers every file     {unsaid}",
         f"june:refunds       MCP server june       asked each time; a digest covers SKILL.md alone  {about}",
-        f"primitive:refunds  MCP server primitive  asked each time; no digest covers its files        {about}",
+        f"primitive:refunds  MCP server primitive  asked each time; no digest covers its files      {about}",
         "4 skills.",
     ]
     assert [(skill["dialect"], skill["state"], skill["assurance"]) for skill in listed] == [
