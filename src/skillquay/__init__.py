@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing takes longer to import than everything else here; type checkers know the name
 if TYPE_CHECKING:
     from skillquay.core.digests import Digest
+    from skillquay.core.drafts import Assurance, Dialect
     from skillquay.core.entries import FileRecord, Manifest, SkillEntry, parse_entry
     from skillquay.core.findings import Finding, Level
     from skillquay.core.folders import Publication, SkillFolder, publish
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from skillquay.core.questions import About, Question, Reply
     from skillquay.core.uris import SkillUri
     from skillquay.core.verification import VerifiedFile, VerifiedSkill, verify_file, verify_skill
+    from skillquay.dialects.templates import Template
     from skillquay.errors import SkillquayError
     from skillquay.host.approver import Approver, CallbackApprover, NobodyToAsk, PolicyApprover
     from skillquay.host.budgets import Budgets
@@ -38,8 +40,10 @@ __version__ = "0.1.0"
 __all__ = [
     "About",
     "Approver",
+    "Assurance",
     "Budgets",
     "CallbackApprover",
+    "Dialect",
     "Digest",
     "FileRecord",
     "Finding",
@@ -60,6 +64,7 @@ __all__ = [
     "Skills",
     "SkillsClient",
     "SkippedPath",
+    "Template",
     "TerminalApprover",
     "Tool",
     "ToolResult",
@@ -85,6 +90,7 @@ __all__ = [
 
 _HOMES = {
     "core.digests": ("Digest",),
+    "core.drafts": ("Assurance", "Dialect"),
     "core.entries": ("FileRecord", "Manifest", "SkillEntry", "parse_entry"),
     "core.listings": ("parse_entries",),
     "core.findings": ("Finding", "Level"),
@@ -94,6 +100,7 @@ _HOMES = {
     "core.uris": ("SkillUri",),
     "core.verification": ("VerifiedFile", "VerifiedSkill", "verify_file", "verify_skill"),
     "core.questions": ("About", "Question", "Reply"),
+    "dialects.templates": ("Template",),
     "errors": ("SkillquayError",),
     "host.approver": ("Approver", "CallbackApprover", "NobodyToAsk", "PolicyApprover"),
     "host.budgets": ("Budgets",),
