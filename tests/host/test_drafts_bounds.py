@@ -210,3 +210,20 @@ async def test_a_person_is_told_when_the_same_skill_is_served_in_another_way(tmp
     told = "\n".join(person.asked[1].lines())
     assert "it was served as skills extension (SEP-2640), and is now served as skill://index.json (June draft)" in told
     assert "its frontmatter" not in told
+
+
+@pytest.mark.rule("A5", "I13")
+async def test_a_disabled_skill_stays_so_when_it_goes_by_another_address(tmp_path: Path) -> None:
+    data = packed()
+    single = archived(data, url=URI, digest=digest(skill_md()))
+    server = of_draft({TAR: data, URI: skill_md()}, index=single)
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        for name, other in (("refunds", archived(data)), ("refunds", single)):
+            await host.people.switch(name, on=False)
+            server.files[INDEX_URI] = json.dumps(other).encode()
+            await host.refresh(anew=True)
+            assert [skill.state for skill in host.skills] == [State.DISABLED]
+            with pytest.raises(RefusedError, match="disabled"):
+                await host.read_skill(name)
+            await host.people.switch(name, on=True)
+            assert [skill.state for skill in host.skills] == [State.NEW]

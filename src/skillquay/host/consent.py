@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skillquay.host.approver import Approver, Inspect
     from skillquay.host.store import Store
 
-__all__ = ["Consent", "key_of"]
+__all__ = ["Consent", "key_of", "keys_of"]
 
 Value = TypeVar("Value")
 _WHAT: Final = {
@@ -61,6 +61,12 @@ def key_of(what: SkillId | ServerLabel | Local) -> str:
     if isinstance(what, ServerLabel):
         return json.dumps(["server", what.scope, what.label])
     return json.dumps(["local", what.directory])
+
+
+def keys_of(skill: SkillId, entry: SkillEntry) -> frozenset[str]:
+    """The names under which a served skill may be remembered as disabled, whichever address it had then (I13)."""
+    others = (SkillId(server=skill.server, uri=uri) for uri in entry.other_identities)
+    return frozenset(map(key_of, (skill, *others)))
 
 
 class Consent:
@@ -91,7 +97,7 @@ class Consent:
         async def decision() -> Decision:
             approval = await self.approval(skill, Grant.LOAD)
             change = await self.change(skill, entry)
-            decided = decide(skill, entry, approval, await self.policy(skill), change=change)
+            decided = decide(skill, entry, approval, await self.policy(skill, entry), change=change)
             if isinstance(decided, Ask) and in_use:
                 others = ", ".join(f'"{server}"' for server in sorted({each.server for each in in_use}))
                 decided = replace(decided, question=f"{decided.question} A skill from {others} is in use.")
@@ -110,7 +116,7 @@ class Consent:
             if version is not None and self._passed.get(skill) == (version, id(entry)):
                 return None  # nothing that is kept has changed since
             disabled = self.store.disabled()
-            if not disabled.isdisjoint((key_of(skill), key_of(skill.server))):
+            if not disabled.isdisjoint((*keys_of(skill, entry), key_of(skill.server))):
                 return f"{skill} is disabled."
             last = self.store.last_answered(skill, Grant.LOAD)
             if last is not None and last.approval.answer is Answer.DENY and last.approval.covers(entry):
@@ -127,7 +133,7 @@ class Consent:
         """After content did not fit the held entry: may it go on with the fresh one? (V3)"""
 
         async def decision() -> Decision:
-            policy = await self.policy(skill)
+            policy = await self.policy(skill, fresh)
             approval = await self.approval(skill, Grant.LOAD)
             if approval is not None and held.says != fresh.says and approval.covers(fresh):
                 return decide(skill, fresh, approval, policy)  # answered for the fresh entry since
@@ -181,7 +187,7 @@ class Consent:
             for skill, entry in skills:
                 change = await self.change(skill, entry)
                 approval = await self.approval(skill, Grant.LOAD)
-                decision = decide(skill, entry, approval, await self.policy(skill), change=change)
+                decision = decide(skill, entry, approval, await self.policy(skill, entry), change=change)
                 if isinstance(decision, Ask) and decision.can_be_kept:
                     questions.append(_question(About.LOAD, skill, entry, decision))
             replies = [_reply(each) for each in await self._approver.ask_all(questions, inspect)] if questions else []
@@ -214,12 +220,12 @@ class Consent:
         is_other = dict(last.entry.frontmatter) != dict(entry.frontmatter)
         return replace(change, served_as=last.entry.dialect, frontmatter_changed=is_other)
 
-    async def policy(self, skill: SkillId) -> Policy:
+    async def policy(self, skill: SkillId, entry: SkillEntry) -> Policy:
         """What the user settled beforehand about this skill and its server."""
         disabled = await self._kept(self.store.disabled)
         return Policy(
             dynamic=self._dynamic,
-            disabled_skills=frozenset({skill} if key_of(skill) in disabled else ()),
+            disabled_skills=frozenset(() if disabled.isdisjoint(keys_of(skill, entry)) else {skill}),
             disabled_servers=frozenset({skill.server} if key_of(skill.server) in disabled else ()),
         )
 

@@ -16,7 +16,7 @@ from skillquay.core.identity import SkillId
 from skillquay.core.registry import Ambiguous, Registered, Registry, Unknown
 from skillquay.errors import RefusedError, UnknownSkillError
 from skillquay.host.configuration import Problem
-from skillquay.host.consent import key_of
+from skillquay.host.consent import key_of, keys_of
 from skillquay.sources.directory import collector_paused
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Standing:
 
     def state(self, skill: SkillId, entry: SkillEntry) -> State:
         """How things stand with a served skill."""
-        if self.disabled and not self.disabled.isdisjoint((key_of(skill), key_of(skill.server))):
+        if self.disabled and not self.disabled.isdisjoint((*keys_of(skill, entry), key_of(skill.server))):
             return State.DISABLED
         if entry.pairs is None:
             return State.DYNAMIC if entry.draft is None else State.UNPROVEN

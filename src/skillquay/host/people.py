@@ -21,7 +21,7 @@ from skillquay.core.registry import Ambiguous, Local, LocalScope, Registered, Re
 from skillquay.core.uris import SkillUri
 from skillquay.errors import LabelError, RefusedError, SkillquayError, StateError, UnknownSkillError, UriError
 from skillquay.host import local
-from skillquay.host.consent import key_of
+from skillquay.host.consent import key_of, keys_of
 from skillquay.host.fetching import is_packed
 
 if TYPE_CHECKING:
@@ -131,8 +131,12 @@ class People:
         for what in wanted:
             identity = what if isinstance(what, ServerLabel) else what.identity
             about = identity.directory if isinstance(identity, Local) else identity
-            do = partial(store.enable if on else store.disable, key_of(identity), at=time.time(), about=about)
-            await to_thread.run_sync(do)
+            keys = frozenset({key_of(identity)})
+            if on and not isinstance(what, ServerLabel) and isinstance(identity, SkillId) and what.entry is not None:
+                keys = keys_of(identity, what.entry)
+            do = store.enable if on else store.disable
+            for key in keys:
+                await to_thread.run_sync(partial(do, key, at=time.time(), about=about))
         await (self._host.refresh() if on else self._host.survey())
         return [f'server "{what}"' if isinstance(what, ServerLabel) else f'skill "{what.name}"' for what in wanted]
 
