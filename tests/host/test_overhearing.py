@@ -185,7 +185,7 @@ async def test_an_index_of_100_megabytes_is_cut_off_and_the_other_servers_work(t
     async with hosting(tmp_path, {"acme": server, "other": other}, Person(), handshake="legacy") as host:
         (problem,) = host.problems
         assert problem.subject == 'server "acme"'
-        assert f"{PATIENT.listing_bytes:,}" in problem.message
+        assert f"{2 * PATIENT.page_bytes:,}" in problem.message
         assert [skill.origin for skill in host.skills] == ["MCP server other"]
         assert "Refund politely." in await host.read_skill("refunds")
 

@@ -27,8 +27,8 @@ from skillquay.server.run import run_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
-    from multiprocessing.synchronize import Event
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -162,18 +162,21 @@ def run_workers(
         signal.signal(each, lambda received, _: stopping.append(received))
     place = None if len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_DIRECTORY else "/tmp"  # noqa: S108
     with tempfile.TemporaryDirectory(prefix="skillquay-", dir=place) as directory:
-        is_ready = context.Event()
+        # Not an event, whose lock a worker that is killed would keep for ever.
+        news, tell = context.Pipe(duplex=False)
 
-        def start(number: int) -> SpawnProcess:
-            arguments = (settings, listening, number, count, directory, begin, on_ready, is_ready)
+        def start(number: int, tell: Connection | None = None) -> SpawnProcess:
+            arguments = (settings, listening, number, count, directory, begin, on_ready, tell)
             process = context.Process(target=_work, args=arguments, daemon=True)
             process.start()
             return process
 
-        workers = {0: start(0)}
-        while not stopping and not is_ready.wait(0.2) and workers[0].is_alive():
+        workers = {0: start(0, tell)}
+        tell.close()
+        while not stopping and not news.poll(0.2):
             pass  # the others find what the first one has read in the index
-        if not stopping and not is_ready.is_set():
+        if not stopping and not _is_told(news):
+            workers[0].join()
             return workers[0].exitcode or 1
         if not stopping:
             workers |= {number: start(number) for number in range(1, count)}
@@ -186,6 +189,14 @@ def run_workers(
                     workers[number] = start(number)
         _end(workers.values())
     return 0
+
+
+def _is_told(news: Connection) -> bool:
+    """True when the first worker said that it is ready, and did not end before."""
+    try:
+        return bool(news.recv())
+    except (EOFError, OSError):
+        return False
 
 
 def _end(workers: Iterable[SpawnProcess]) -> None:
@@ -206,7 +217,7 @@ def _work(
     directory: str,
     begin: Callable[[], None],
     on_ready: Callable[[Skills], None],
-    is_ready: Event,
+    tell: Connection | None,
 ) -> None:
     """One worker, which also listens for its siblings, and ends with its parent."""
     begin()
@@ -219,9 +230,10 @@ def _work(
     siblings.listen(2048)
 
     def ready(skills: Skills) -> None:
-        if number == 0 and not is_ready.is_set():
+        if tell is not None:
+            tell.send("ready")
+            tell.close()
             on_ready(skills)
-        is_ready.set()
 
     run_http(settings, [listening, siblings], ready, wrap=lambda app: SessionRouter(app, number, count, directory))
 
