@@ -13,7 +13,7 @@ from skillquay.archives.formats import ArchiveFormat
 from skillquay.archives.packing import PackedFile, pack
 from skillquay.core.drafts import Dialect
 from skillquay.core.questions import Reply
-from skillquay.errors import RefusedError, UnavailableError
+from skillquay.errors import RefusedError, UnavailableError, UnlistedFileError
 from skillquay.host.budgets import Budgets
 from skillquay.host.directory import State
 from skillquay.wire.index_json import INDEX_URI
@@ -25,6 +25,9 @@ from tests.host.test_connection import forever
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from skillquay.core.questions import Question
+    from skillquay.host.approver import Inspect
 
 pytestmark = pytest.mark.anyio
 
@@ -227,3 +230,73 @@ async def test_a_disabled_skill_stays_so_when_it_goes_by_another_address(tmp_pat
                 await host.read_skill(name)
             await host.people.switch(name, on=True)
             assert [skill.state for skill in host.skills] == [State.NEW]
+
+
+@pytest.mark.rule("A5", "I13")
+async def test_a_disabled_skill_stays_so_when_its_archive_is_renamed(tmp_path: Path) -> None:
+    data = packed()
+    renamed = {"skills": [{"frontmatter": FRONT, "archives": [{"url": "skill://r2.tar.gz", "digest": digest(data)}]}]}
+    server = of_draft({TAR: data, "skill://r2.tar.gz": data}, index=archived(data))
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.people.switch("refunds", on=False)
+        server.files[INDEX_URI] = json.dumps(renamed).encode()
+        await host.refresh(anew=True)
+        assert [skill.state for skill in host.skills] == [State.DISABLED]
+
+
+@pytest.mark.rule("E5", "N1")
+async def test_no_skill_names_the_place_of_another_as_its_archive(tmp_path: Path) -> None:
+    data = packed()
+    other = {"type": "skill-md", "name": "other", "description": "Another.", "url": "skill://other/SKILL.md"}
+    thief = [
+        {"url": TAR, "digest": digest(data)},
+        {"url": other["url"], "mimeType": "text/plain", "digest": digest(b"")},
+    ]
+    index = {"skills": [{"frontmatter": FRONT, "archives": thief}, other]}
+    async with hosting(tmp_path, {"acme": of_draft({TAR: data}, index=index)}, Person()) as host:
+        assert host.skills == ()
+        assert problems(host).count("listed more than once, with different content") == 2
+
+
+@pytest.mark.rule("A5", "V3")
+async def test_what_a_person_looked_at_is_what_is_loaded_also_after_a_recovery(tmp_path: Path) -> None:
+    data = packed()
+    item = {"type": "skill-md", **FRONT, "url": URI}
+    archive = {"url": TAR, "digest": digest(data)}
+    single = {"frontmatter": FRONT, "url": URI, "digest": digest(skill_md()), "archives": [archive]}
+    server = swapping(Dialect.MAY)
+    index = json.dumps({"skills": [single]}).encode()
+    server.files |= {INDEX_URI: index, TAR: packed("Other.\n")}
+    answered = server.on["resources/read"]
+
+    def read(params: Mapping[str, Any]) -> Any:
+        if params["uri"] == TAR:
+            server.files[INDEX_URI] = json.dumps({"skills": [item]}).encode()
+        return answered(params)
+
+    server.on["resources/read"] = read
+
+    class Careful(Person):
+        """Looks at what no digest covers."""
+
+        async def ask(self, question: Question, inspect: Inspect) -> Reply:
+            self.looks_at = () if question.can_be_kept else ("SKILL.md",)
+            return await super().ask(question, inspect)
+
+    person = Careful(Reply.KEEP, otherwise=Reply.ONCE)
+    async with hosting(tmp_path, {"acme": server}, person) as host:
+        text = await host.read_skill("refunds")
+    assert "GOOD" in person.seen[-1]
+    assert "GOOD" in text
+
+
+@pytest.mark.rule("A5", "I14")
+@pytest.mark.parametrize("place", ["skill://secret//a.md", "skill://secret/./a.md", "skill:secret/a.md"])
+async def test_a_place_that_is_no_uri_of_a_skill_is_not_read(tmp_path: Path, place: str) -> None:
+    server = of_draft({place: b"the word is heron"}, announces={"skills": {}, "resources": {}})
+    server.on["skills/list"] = lambda _: {"skills": [FRONT]}
+    server.on["skills/get"] = lambda _: {"instructions": "Refund.", "files": [{"name": "a.md", "uri": place}]}
+    async with hosting(tmp_path, {"acme": server}, Person()) as host:
+        await host.read_skill("refunds")
+        with pytest.raises(UnlistedFileError):
+            await host.read_skill_file("refunds", "a.md")

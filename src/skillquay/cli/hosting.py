@@ -27,7 +27,7 @@ from skillquay.errors import (
     UnlistedFileError,
     VerificationError,
 )
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -156,15 +156,12 @@ def find(host: SkillHost, name: str) -> KnownSkill:
 
 async def find_any(host: SkillHost, name: str) -> KnownSkill:
     """The same, listed or not: of `label:skill://docs/router/SKILL.md` that server alone is asked (L3, L7, I6)."""
-    try:
-        return host.find(name)
-    except UnknownSkillError:
-        for server in sorted(host.servers, key=lambda server: len(server.label), reverse=True):
-            uri = name.removeprefix(f"{server.label}:")
-            if uri != name and "://" in uri:
-                with waiting("Asking for the skill"):
-                    return await host.find_uri(server.label, uri)
-        return find(host, name)
+    for server in sorted(host.servers, key=lambda server: len(server.label), reverse=True):
+        uri = name.removeprefix(f"{server.label}:")
+        if uri != name and "://" in uri:
+            with waiting("Asking for the skill"):
+                return await host.find_uri(server.label, uri)
+    return find(host, name)
 
 
 async def find_all(host: SkillHost, names: list[str]) -> list[KnownSkill]:
@@ -216,6 +213,7 @@ def change_json(change: ManifestChange) -> dict[str, Any]:
         "rewritten": list(change.rewritten),
         "became_dynamic": change.became_dynamic,
         "frontmatter_changed": change.frontmatter_changed,
+        "served_as": change.served_as or None,
     }
 
 

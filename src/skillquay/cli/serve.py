@@ -21,7 +21,7 @@ from skillquay.core.hidden import visible
 from skillquay.core.uris import SkillUri
 from skillquay.errors import UriError
 from skillquay.server.python_file import PythonFileError, is_python
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 from skillquay.sources.headstart import HeadStart
 from skillquay.sources.live import LiveCatalog
 from skillquay.sources.schemes import check_scheme

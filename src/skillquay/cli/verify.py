@@ -23,7 +23,7 @@ from skillquay.core.findings import Level
 from skillquay.core.hidden import shorten, visible
 from skillquay.core.identity import ServerLabel
 from skillquay.errors import ConfigurationError, LabelError, SkillquayError, UnavailableError
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 
 with collector_paused():  # the SDK makes very many objects that stay
     from skillquay.cli.checking import Failure, Report, check_skills

@@ -85,9 +85,8 @@ def reconcile(parsed: Sequence[SkillEntry | Refused]) -> tuple[list[SkillEntry],
 
 
 def _keys(entry: SkillEntry) -> set[tuple[str, ...]]:
-    """Where the skill is, and who it is: no other skill of the listing has either."""
-    identity = entry.identity
-    return {entry.uri.key} if identity is entry.uri else {entry.uri.key, identity.key}
+    """Where the skill is, and all that it could be told by: no other skill of the listing has any of it."""
+    return {entry.uri.key} if entry.draft is None else {entry.uri.key, *(url.key for url in entry.draft.archive_urls)}
 
 
 def _contradiction(entry: SkillEntry) -> EntryError:

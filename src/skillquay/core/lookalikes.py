@@ -60,6 +60,13 @@ class Places:
             archives=frozenset(map(looks_like, archives)),
         )
 
+    def plus(self, entry: SkillEntry) -> Places:
+        """With the places of one more skill."""
+        more = Places.of([entry])
+        return Places(
+            schemes=self.schemes | more.schemes, roots=self.roots | more.roots, archives=self.archives | more.archives
+        )
+
     def root_of(self, uri: SkillUri) -> Looks | None:
         """The directory of a skill that this place lies in, or is."""
         looks = looks_like(uri)

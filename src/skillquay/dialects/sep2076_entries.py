@@ -32,7 +32,8 @@ _REMOTE: Final = frozenset(
     | {"oci", "redis", "rediss", "rsync", "s3", "s3a", "scp", "sftp", "smb", "ssh", "svn", "telnet", "tftp", "torrent"}
     | {"unc", "wasb", "wasbs", "webdav", "webdavs", "webhdfs", "ws", "wss"}
 )
-_OWN_FILE: Final = re.compile(r"file:(?:/|//(?:localhost)?/)(?![/\\%])", re.IGNORECASE)
+_OWN_PATH: Final = re.compile(r"(?://(?:localhost)?)?(?:/(?!\.{1,2}(?:/|$))[^/\\?#]+)+", re.IGNORECASE)
+_ENCODED_SLASH: Final = re.compile("%2f|%5c", re.IGNORECASE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MOST_NAMED: Final = 5
 _FIELDS: Final = ("title", "version", "tags", "arguments", "dependencies")
@@ -111,7 +112,10 @@ def is_remote(uri: str) -> bool:
     if scheme is None:
         return False
     named = re.split(r"[+:]", scheme[0].lower().rstrip(":"))
-    return not _REMOTE.isdisjoint(named) or ("file" in named and _OWN_FILE.search(uri) is None)
+    if not _REMOTE.isdisjoint(named):
+        return True
+    path = uri[uri.lower().index("file:") + 5 :] if "file" in named else None
+    return path is not None and (_OWN_PATH.fullmatch(path) is None or _ENCODED_SLASH.search(path) is not None)
 
 
 def _is_usable(uri: object) -> bool:

@@ -77,7 +77,7 @@ class Consent:
         self._approver = approver
         self._dynamic = dynamic
         self._asking = anyio.Lock()  # a person is asked one thing at a time
-        self._passed: dict[SkillId, tuple[tuple[int, int], int]] = {}
+        self._passed: dict[SkillId, tuple[tuple[int, int], SkillEntry]] = {}
         self._declined: set[tuple[SkillId, About]] = set()  # of generated skills nothing is kept (A3)
 
     async def observe(
@@ -113,7 +113,8 @@ class Consent:
 
         def refusal() -> str | None:
             version = self.store.version()
-            if version is not None and self._passed.get(skill) == (version, id(entry)):
+            passed = self._passed.get(skill)
+            if version is not None and passed is not None and passed[0] == version and passed[1] is entry:
                 return None  # nothing that is kept has changed since
             disabled = self.store.disabled()
             if not disabled.isdisjoint((*keys_of(skill, entry), key_of(skill.server))):
@@ -122,7 +123,7 @@ class Consent:
             if last is not None and last.approval.answer is Answer.DENY and last.approval.covers(entry):
                 return f"{skill} was denied."
             if version is not None:
-                self._passed[skill] = (version, id(entry))
+                self._passed[skill] = (version, entry)
             return None
 
         if reason := await self._kept(refusal):

@@ -26,7 +26,7 @@ from skillquay.dialects.templates import read_template
 from skillquay.errors import BudgetError, EntryError, FrontmatterError, SkillquayError, UnavailableError
 from skillquay.host.client import EXTENSION, Requester, is_missing, weigh
 from skillquay.host.listing import Received, expires_of
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 from skillquay.wire.contents import received_bytes
 from skillquay.wire.index_json import INDEX_URI
 
@@ -88,6 +88,7 @@ class Dialects:
         self._candidates: dict[tuple[str, ...], Candidate] = {}
         self._dialect: Dialect | None = None  # that of the last listing, also while another one is made
         self._lacks_index = False
+        self._found_no_index = False
         self.spoken = Spoken()
 
     async def list_skills(self, listing: Listing) -> None:
@@ -95,12 +96,12 @@ class Dialects:
         try:
             await self._listed(listing)
         finally:
-            self._dialect = self.spoken.dialect
+            self._dialect, self._lacks_index = self.spoken.dialect, self._found_no_index
 
     async def _listed(self, listing: Listing) -> None:
         announced = self._asked.announced
         extensions, experimental = announced.get("extensions"), announced.get("experimental")
-        self.spoken, self._lacks_index = Spoken(), False
+        self.spoken, self._found_no_index = Spoken(), False
         if _declares(extensions):
             self._found(Dialect.CURRENT, "It declares the extension.")
             try:
@@ -191,7 +192,7 @@ class Dialects:
             if not is_missing(error) and error.code not in _NO_INDEX:
                 raise
             self._found(None, "It has no skill://index.json.")
-            self._lacks_index = True
+            self._found_no_index = True
             await self._look(listing, [item async for item in self._resources(self._budgets.pages)])
         else:
             self._take(index, listing, expires)

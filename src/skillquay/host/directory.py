@@ -17,7 +17,7 @@ from skillquay.core.registry import Ambiguous, Registered, Registry, Unknown
 from skillquay.errors import RefusedError, UnknownSkillError
 from skillquay.host.configuration import Problem
 from skillquay.host.consent import key_of, keys_of
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

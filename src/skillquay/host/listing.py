@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillquay.core.listings import parse_each, reconcile
 from skillquay.core.uris import SkillUri
 from skillquay.errors import UriError
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -99,9 +98,9 @@ class Loading:
         except (VerificationError, UnavailableError) as failure:
             if isinstance(failure, UnavailableError) and not is_missing(failure):
                 raise
-            fresh = await self._recovered(server, acting.entry, failure)
+            fresh, seen = await self._recovered(server, acting.entry, failure)
         before = acting
-        acting = await self._verified(server, fresh)
+        acting = await self._verified(server, fresh, seen)
         self._held(before)
         self.windows = self.windows.open(acting)
         await self._consent.note("loaded", acting.skill, _digest(acting) or "generated")
@@ -202,37 +201,39 @@ class Loading:
         except (VerificationError, UnavailableError) as failure:
             if isinstance(failure, UnavailableError) and not is_missing(failure):
                 raise
-            return await self._verified(server, await self._recovered(server, entry, failure))
+            return await self._verified(server, *await self._recovered(server, entry, failure))
         return ActingSkill(skill=skill, loaded=loaded)
 
-    async def _verified(self, server: SkillServer, entry: SkillEntry) -> ActingSkill:
+    async def _verified(self, server: SkillServer, entry: SkillEntry, seen: _Seen) -> ActingSkill:
         """What was recovered once is not tried a second time: whatever fails now is final (V3)."""
         skill = _identity(server, entry)
         try:
-            return ActingSkill(skill=skill, loaded=await self._fetching.skill(server, skill, entry))
+            loaded = seen.loaded or await self._fetching.skill(server, skill, entry)
+            return ActingSkill(skill=skill, loaded=loaded)
         except VerificationError as failure:
             await self._consent.note("refused", skill, failure.message)
             raise
 
     async def _recovered(
         self, server: SkillServer, held: SkillEntry, failure: VerificationError | UnavailableError
-    ) -> SkillEntry:
+    ) -> tuple[SkillEntry, _Seen]:
         """One `skills/get`: an entry that says the same again is refused, another one is asked about (V3, D3)."""
         await self._consent.note("refused", _identity(server, held), failure.message)
         try:
             fresh = (await self.fresh(server, held.identity)).entry
         except (UnavailableError, EntryError):
             raise failure from None
-        if fresh.says == held.says:
+        if fresh.says == held.says or fresh.identity.key != held.identity.key:
             raise failure
         skill = _identity(server, fresh)
         _check_given(fresh)
         try:
-            await self._consent.may_recover(skill, held, fresh, self.inspector(server, skill, fresh))
+            seen = _Seen()
+            await self._consent.may_recover(skill, held, fresh, self.inspector(server, skill, fresh, seen))
         except RefusedError as refusal:
             message = f"{skill} has changed on its server and needs approval again. {refusal.message}"
             raise RefusedError(message, rule=refusal.rule) from failure
-        return fresh
+        return fresh, seen
 
     async def _read_dynamic(self, server: SkillServer, acting: ActingSkill, uri: SkillUri) -> FileOfSkill:
         around = self.windows.governing(acting.skill.server, uri)
@@ -255,12 +256,16 @@ class Loading:
 
     async def _check_place(self, server: SkillServer, acting: ActingSkill, place: str) -> None:
         """A file that lies in another skill's directory is not read where that skill is disabled or denied (A5)."""
-        with contextlib.suppress(UriError):
+        try:
             root = server.places.root_of(SkillUri(place))
-            for received in server.skills.values() if root is not None else ():
-                other = received.entry
-                if other.identity.key != acting.entry.identity.key and looks_like(other.root) == root:
-                    await self._consent.check_held(_identity(server, other), other)
+        except UriError as error:
+            if place.partition(":")[0].lower() in {"skill", *server.places.schemes}:
+                raise UnlistedFileError(error.message, uri=acting.entry.uri, rule="U3") from None
+            return
+        for received in server.skills.values() if root is not None else ():
+            other = received.entry
+            if other.identity.key != acting.entry.identity.key and looks_like(other.root) == root:
+                await self._consent.check_held(_identity(server, other), other)
 
 
 def _identity(server: SkillServer, entry: SkillEntry) -> SkillId:

@@ -132,7 +132,7 @@ class People:
             identity = what if isinstance(what, ServerLabel) else what.identity
             about = identity.directory if isinstance(identity, Local) else identity
             keys = frozenset({key_of(identity)})
-            if on and not isinstance(what, ServerLabel) and isinstance(identity, SkillId) and what.entry is not None:
+            if not isinstance(what, ServerLabel) and isinstance(identity, SkillId) and what.entry is not None:
                 keys = keys_of(identity, what.entry)
             do = store.enable if on else store.disable
             for key in keys:

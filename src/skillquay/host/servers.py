@@ -111,7 +111,7 @@ class SkillServer:
             self._current_until = min(each.expires for each in listing.received)
         self.skills = {each.entry.identity.key: each for each in listing.received}
         self._unlisted.clear()
-        self._places = None
+        self._places = await to_thread.run_sync(Places.of, [each.entry for each in listing.received])
         self.refused_uris = listing.refused_uris
         self.problems = tuple(problems)
 
@@ -133,7 +133,7 @@ class SkillServer:
             self._unlisted.pop(key, None)
             self._unlisted[key] = None
         self.skills[key] = received
-        self._places = None
+        self._places = self.places.plus(received.entry)
         while len(self.skills) > self._budgets.entries and len(self._unlisted) > 1:
             oldest = next(iter(self._unlisted))
             del self._unlisted[oldest], self.skills[oldest]

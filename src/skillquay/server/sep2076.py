@@ -239,7 +239,7 @@ class NamedSkills:
     def _tell(self, named: Named, *, log: bool) -> None:
         """Each reason is told once, also where many askers take turns."""
         new = [remark for remark in named.remarks if remark not in self._told]
-        if len(self._told) + len(new) > _MOST_TOLD:
+        if new and len(self._told) + len(new) > _MOST_TOLD:
             self._told.clear()
         self._told.update(new)
         for remark in new[:_MOST_REMARKS] if log else ():

@@ -6,11 +6,9 @@ docs/decisions/0003-what-belongs-to-a-skill.md.
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter, itemgetter
@@ -23,13 +21,14 @@ from skillquay.core.folders import Publication, SkillFolder, publish
 from skillquay.core.hidden import shorten
 from skillquay.core.uris import SKILL_MD, SkillUri
 from skillquay.errors import UriError
+from skillquay.sources.collector import collector_paused
 from skillquay.sources.reading import RECENT, NotPublishedError, read_file, size_of, unreadable
 from skillquay.sources.stamps import Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["IGNORED", "MAX_DEPTH", "Reading", "SkippedPath", "collector_paused", "publish_tree", "read_tree"]
+__all__ = ["IGNORED", "MAX_DEPTH", "Reading", "SkippedPath", "publish_tree", "read_tree"]
 
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 MAX_DEPTH: Final = 100
@@ -166,18 +165,6 @@ def publish_tree(
         if not batch:
             return
         yield from published
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """A scan makes no cycles, but so many objects that the collector would look at all of them again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 Keep: TypeAlias = "Callable[[Digest, bytes], None]"

@@ -18,7 +18,7 @@ from skillquay.core.entries import Manifest
 from skillquay.core.findings import Finding, Level
 from skillquay.core.hidden import visible
 from skillquay.errors import EntryError
-from skillquay.sources.directory import collector_paused
+from skillquay.sources.collector import collector_paused
 from skillquay.sources.index import Index
 from skillquay.sources.spool import Spool
 from skillquay.sources.tree import Difference, Remark
