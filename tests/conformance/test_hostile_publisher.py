@@ -13,4 +13,4 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
 @pytest.mark.parametrize("case", hostile_cases(), ids=str)
 async def test_the_host_sees_through_it(case: Case, version: str) -> None:
-    await case.run(SkillHostDriver(), version=version)
+    await case.run(SkillHostDriver(), deadline=2.5, version=version)
