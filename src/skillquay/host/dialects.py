@@ -60,12 +60,14 @@ class Spoken:
     """What a server speaks, as far as it is known, and how that was found out.
 
     `unsearched` is how many bare `SKILL.md` files it lists that the user did not allow to be taken for skills.
+    `lacks_index` when it speaks a draft, and has no index.
     """
 
     dialect: Dialect | None = None
     reasons: tuple[str, ...] = ()
     templates: tuple[Template, ...] = ()
     unsearched: int = 0
+    lacks_index: bool = False
 
 
 class Announcing(Requester, Protocol):
@@ -86,9 +88,7 @@ class Dialects:
         self._budgets = budgets
         self._may_scan = may_scan
         self._candidates: dict[tuple[str, ...], Candidate] = {}
-        self._dialect: Dialect | None = None  # that of the last listing, also while another one is made
-        self._lacks_index = False
-        self._found_no_index = False
+        self._last = Spoken()  # what the last listing found, also while another one is made
         self.spoken = Spoken()
 
     async def list_skills(self, listing: Listing) -> None:
@@ -96,12 +96,12 @@ class Dialects:
         try:
             await self._listed(listing)
         finally:
-            self._dialect, self._lacks_index = self.spoken.dialect, self._found_no_index
+            self._last = self.spoken
 
     async def _listed(self, listing: Listing) -> None:
         announced = self._asked.announced
         extensions, experimental = announced.get("extensions"), announced.get("experimental")
-        self.spoken, self._found_no_index = Spoken(), False
+        self.spoken = Spoken()
         if _declares(extensions):
             self._found(Dialect.CURRENT, "It declares the extension.")
             try:
@@ -133,7 +133,7 @@ class Dialects:
         raise UnavailableError(f"The server did not say what it has at {shorten(uri)} in time.", rule="B2")
 
     async def _got(self, uri: SkillUri) -> Received:
-        match self._dialect:
+        match self._last.dialect:
             case Dialect.JUNE | Dialect.MAY:
                 index, expires = await self._index()
                 if (entry := _found_in(index.entries, uri)) is not None:
@@ -141,7 +141,7 @@ class Dialects:
                 _check_refused(index.refused, uri)
                 if not any(each.root.contains(uri) for each in index.entries):  # the drafts have no nested skills (I12)
                     return await self._direct(uri)
-            case None if self._lacks_index:
+            case None if self._last.lacks_index:
                 return await self._direct(uri)
             case Dialect.PRIMITIVE:
                 entries, _, expires = await self._primitives()
@@ -192,7 +192,7 @@ class Dialects:
             if not is_missing(error) and error.code not in _NO_INDEX:
                 raise
             self._found(None, "It has no skill://index.json.")
-            self._found_no_index = True
+            self.spoken = replace(self.spoken, lacks_index=True)
             await self._look(listing, [item async for item in self._resources(self._budgets.pages)])
         else:
             self._take(index, listing, expires)
@@ -288,7 +288,7 @@ class Dialects:
         except FrontmatterError as error:
             raise EntryError(error.message, field="frontmatter", rule=error.rule) from None
         entry = parse_entry({"uri": uri, "frontmatter": dict(frontmatter), "resources": DYNAMIC})
-        return Received(entry=replace(entry, draft=Draft(dialect=self._dialect or Dialect.BARE)), expires=0.0)
+        return Received(entry=replace(entry, draft=Draft(dialect=self._last.dialect or Dialect.BARE)), expires=0.0)
 
     async def _list_primitives(self, listing: Listing) -> None:
         entries, refused, expires = await self._primitives(listing)
